@@ -1,0 +1,261 @@
+/* case.c: the contenders of one measurement, and the figures made of their
+ * times */
+#include "case.h"
+
+#include "../runtime/diag.h"
+#include "peer.h"
+#include "probes.h"
+#include "rounds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PEAK_TURNS 2000
+#define ACTIVATE_COUNT 1024 /* values: input, second input and output stay in L1 together */
+#define CHOICE_SECONDS 0.02
+#define ROUNDS_MIN 3
+#define X_SEED 7
+
+enum { KERNEL, PEAK, READ, ACTIVATE, PEER, CONTENDERS };
+
+typedef struct state {
+    const bench_request *request;
+    ffn_args args; /* packed changes with each call, scratch with each member */
+    size_t member_scratch_bytes;
+    bool by_columns; /* the members share the columns of few rows, else the rows */
+    float *x, *hidden, *values;
+    const bench_probes *probes;
+    bench_read read;
+    const char *read_from;
+    int64_t read_bytes; /* of a member */
+    ffn_status status;  /* of member 0's last call */
+    ffn_diag diag;
+    bench_contender contenders[CONTENDERS];
+} state;
+
+/* Begin of a member's share of the columns: whole panels. */
+static int64_t share(int64_t columns, int member, int size) {
+    int64_t panels = (columns + FFN_PANEL - 1) / FFN_PANEL, begin = panels * member / size * FFN_PANEL;
+    return begin < columns ? begin : columns;
+}
+
+static void kernel_work(void *self, int member, int size) {
+    state *s = self;
+    const ffn_kernel *kernel = s->request->kernel;
+    const ffn_spec *spec = &s->request->layer->spec;
+    ffn_args args = s->args;
+    args.scratch = (char *)args.scratch + (size_t)member * s->member_scratch_bytes;
+    ffn_diag *diag = member ? NULL : &s->diag;
+    ffn_status status;
+    if (s->by_columns) {
+        int64_t begin = share(spec->d_ff, member, size), end = share(spec->d_ff, member + 1, size);
+        status = begin < end ? ffn_kernel_expand(kernel, &args, s->hidden, begin, end, diag) : FFN_OK;
+        bench_team_wait(s->request->team);
+        begin = share(spec->d_model, member, size), end = share(spec->d_model, member + 1, size);
+        if (!status && begin < end)
+            status = ffn_kernel_contract(kernel, &args, s->hidden, begin, end, diag);
+    } else
+        status = ffn_kernel_run_rows(kernel, &args, args.n * member / size, args.n * (member + 1) / size, diag);
+    if (!member)
+        s->status = status;
+}
+
+static void kernel_call(void *self) {
+    state *s = self;
+    s->args.packed = bench_copies_turn(&s->request->layer->packed);
+    bench_team_run(s->request->team, kernel_work, s);
+}
+
+static void peak_work(void *self, int member, int size) {
+    (void)member, (void)size;
+    ((const state *)self)->probes->peak.loop(PEAK_TURNS);
+}
+
+static void peak_call(void *self) {
+    bench_team_run(((const state *)self)->request->team, peak_work, self);
+}
+
+static void read_work(void *self, int member, int size) {
+    (void)size;
+    const state *s = self;
+    s->read(s->read_from + member * s->read_bytes, s->read_bytes);
+}
+
+static void read_call(void *self) {
+    state *s = self;
+    s->read_from = bench_copies_turn(&s->request->layer->packed);
+    bench_team_run(s->request->team, read_work, s);
+}
+
+static void activate_call(void *self) {
+    const state *s = self;
+    ffn_kernel_activate(s->request->kernel, s->request->n, ACTIVATE_COUNT, s->values, s->values + ACTIVATE_COUNT,
+                        s->values + 2 * ACTIVATE_COUNT, NULL);
+}
+
+typedef struct read_shape {
+    state *s;
+    bench_read read;
+} read_shape;
+
+static void read_shape_call(void *self) {
+    const read_shape *shape = self;
+    shape->s->read = shape->read;
+    read_call(shape->s);
+}
+
+/* The best shape of reading for this buffer: what a kernel that only had to
+ * read could do. */
+static void choose_read(state *s) {
+    enum { SHAPES_MAX = 8 };
+    read_shape shapes[SHAPES_MAX];
+    bench_contender contenders[SHAPES_MAX];
+    int count = 0, best = 0;
+    for (; count < SHAPES_MAX && s->probes->reads[count]; count++) {
+        shapes[count] = (read_shape){s, s->probes->reads[count]};
+        contenders[count] = (bench_contender){.call = read_shape_call, .self = &shapes[count]};
+    }
+    bench_rounds(contenders, count, 1, CHOICE_SECONDS);
+    for (int i = 1; i < count; i++) {
+        if (contenders[i].ms_min < contenders[best].ms_min)
+            best = i;
+    }
+    s->read = shapes[best].read;
+}
+
+static ffn_status allocate(state *s, ffn_diag *diag) {
+    const bench_request *request = s->request;
+    const ffn_spec *spec = &request->layer->spec;
+    int64_t n = request->n, size = bench_team_size(request->team);
+    if (n < 1 || n > INT64_MAX / 4 / spec->d_model || n > INT64_MAX / 4 / spec->d_ff)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "n = %lld rows cannot be held; at least 1 is needed", (long long)n);
+    size_t row_bytes = (size_t)(n * spec->d_model) * sizeof(float);
+    s->member_scratch_bytes = (ffn_kernel_scratch_bytes(request->kernel) + 4095) / 4096 * 4096;
+    s->by_columns = size > 1 && n <= FFN_STAGE_ROWS_MAX;
+    s->x = request->x ? NULL : bench_alloc(row_bytes);
+    s->hidden = s->by_columns ? bench_alloc(ffn_kernel_hidden_bytes(request->kernel)) : NULL;
+    s->values = bench_alloc(3 * ACTIVATE_COUNT * sizeof(float));
+    s->args = (ffn_args){.n = n,
+                         .x = request->x ? request->x : s->x,
+                         .ldx = spec->d_model,
+                         .y = bench_alloc(row_bytes),
+                         .ldy = spec->d_model,
+                         .scratch = bench_alloc(s->member_scratch_bytes * (size_t)size),
+                         .scratch_bytes = s->member_scratch_bytes};
+    if (!s->args.x || (s->by_columns && !s->hidden) || !s->values || !s->args.y || !s->args.scratch)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows of x and y", (long long)n);
+    if (s->x)
+        bench_fill(s->x, n * spec->d_model, 1, X_SEED);
+    bench_fill(s->values, 2 * ACTIVATE_COUNT, 4, X_SEED + 1);
+    return FFN_OK;
+}
+
+static void fill_report(const state *s, bench_report *report) {
+    const bench_request *request = s->request;
+    const bench_layer *layer = request->layer;
+    const ffn_spec *spec = &layer->spec;
+    const bench_contender *kernel = &s->contenders[KERNEL];
+    double flops = 2.0 * (double)request->n * (double)spec->d_model * (double)spec->d_ff * (layer->gated ? 3 : 2);
+    report->ms_min = kernel->ms_min;
+    report->ms_median = kernel->ms_median;
+    report->gflops = flops / kernel->ms_min * 1e-6;
+    report->weight_gbs = (double)layer->weight_bytes / kernel->ms_min * 1e-6;
+    if (!s->probes)
+        return;
+    int lanes = request->isa == FFN_ISA_PORTABLE ? 1 : s->probes->lanes, size = bench_team_size(request->team);
+    report->peak_gflops = s->probes->peak.flops * PEAK_TURNS * size / s->contenders[PEAK].ms_min * 1e-6;
+    report->read_gbs = (double)(s->read_bytes * size) / s->contenders[READ].ms_min * 1e-6;
+    report->act_ns_per_vector = s->contenders[ACTIVATE].ms_min * 1e6 * lanes / ACTIVATE_COUNT;
+    report->fraction_of_peak = report->gflops / report->peak_gflops;
+    double vectors = (double)request->n * (double)((spec->d_ff + lanes - 1) / lanes);
+    double compute_ms = flops / report->peak_gflops * 1e-6 + vectors * report->act_ns_per_vector * 1e-6 / size;
+    double read_ms = 0;
+    if (report->read_gbs > 0) {
+        report->fraction_of_read = report->weight_gbs / report->read_gbs;
+        read_ms = (double)layer->weight_bytes / report->read_gbs * 1e-6;
+    }
+    report->roof_ms = compute_ms > read_ms ? compute_ms : read_ms;
+    report->fraction_of_roof = report->roof_ms / report->ms_min;
+}
+
+static double difference(const float *y, const float *other, int64_t count) {
+    double largest = 0, furthest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)y[i]));
+        furthest = fmax(furthest, fabs((double)y[i] - (double)other[i]));
+    }
+    return largest > 0 ? furthest / largest : furthest;
+}
+
+static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
+    const bench_request *request = s->request;
+    int64_t count = request->n * request->layer->spec.d_model;
+    kernel_call(s);
+    if (s->status) {
+        if (diag)
+            *diag = s->diag;
+        return s->status;
+    }
+    bench_peer *peer = NULL;
+    if (request->peer_kernel) {
+        peer = bench_peer_create(request->layer, request->n, s->args.x, request->peer_kernel,
+                                 bench_team_size(request->team));
+        if (!peer)
+            return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the buffers of OpenBLAS");
+    }
+    s->probes = bench_probes_of(request->isa);
+    s->read_bytes =
+        (int64_t)request->layer->packed_bytes / bench_team_size(request->team) / BENCH_READ_STEP * BENCH_READ_STEP;
+    if (s->probes && s->read_bytes)
+        choose_read(s);
+
+    void (*const calls[CONTENDERS])(void *) = {kernel_call, s->probes ? peak_call : NULL, s->read ? read_call : NULL,
+                                               activate_call, peer ? bench_peer_call : NULL};
+    bench_contender *contenders = s->contenders;
+    int which[CONTENDERS], running = 0;
+    for (int i = 0; i < CONTENDERS; i++) {
+        if (calls[i]) {
+            contenders[running] = (bench_contender){.call = calls[i], .self = i == PEER ? (void *)peer : s};
+            which[running++] = i;
+        }
+    }
+    bench_rounds(contenders, running, ROUNDS_MIN, request->seconds);
+    for (int i = running - 1; i >= 0; i--) /* each to its own place; places never lie before */
+        contenders[which[i]] = contenders[i];
+
+    fill_report(s, report);
+    report->bits = ffn_digest(s->args.y, request->n, request->layer->spec.d_model, s->args.ldy);
+    if (peer) {
+        report->peer_ms_min = contenders[PEER].ms_min;
+        report->peer_ms_median = contenders[PEER].ms_median;
+        report->peer_difference = difference(s->args.y, bench_peer_output(peer), count);
+        bench_peer_destroy(peer);
+    }
+    report->y = s->args.y;
+    s->args.y = NULL;
+    return FFN_OK;
+}
+
+ffn_status bench_case(const bench_request *request, bench_report *report, ffn_diag *diag) {
+    *report = (bench_report){0};
+    state *s = calloc(1, sizeof *s);
+    if (!s)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to measure in");
+    s->request = request;
+    ffn_status status = allocate(s, diag);
+    if (!status)
+        status = measure(s, report, diag);
+    bench_free(s->x);
+    bench_free(s->hidden);
+    bench_free(s->values);
+    bench_free(s->args.y);
+    bench_free(s->args.scratch);
+    free(s);
+    return status;
+}
+
+void bench_report_clear(bench_report *report) {
+    bench_free(report->y);
+    report->y = NULL;
+}

@@ -1,0 +1,28 @@
+/* rounds.h: several contenders timed in turn, so that a change of the machine's
+ * pace meets all of them
+ *
+ * A sample is a run of calls long enough for the clock; a round takes one
+ * sample of each contender. Reported are the fastest sample (what the code can
+ * do) and the median (what it does). */
+#ifndef BENCH_ROUNDS_H
+#define BENCH_ROUNDS_H
+
+#include <stdint.h>
+
+#define BENCH_ROUNDS_MAX 201
+
+typedef struct bench_contender {
+    void (*call)(void *self);
+    void *self;
+    int64_t calls;            /* in one sample */
+    double ms_min, ms_median; /* of one call */
+    double samples[BENCH_ROUNDS_MAX];
+} bench_contender;
+
+/* Milliseconds of a steady clock. */
+double bench_now_ms(void);
+
+/* At least `rounds_min` rounds (1 or more), then as many as `seconds` allow. */
+void bench_rounds(bench_contender *contenders, int count, int rounds_min, double seconds);
+
+#endif

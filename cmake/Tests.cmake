@@ -1,0 +1,65 @@
+# tests/test_<subject>.c -> one executable and one ctest entry each, label "suite"; tests/support_*.c -> what they share.
+# Then the checks of the tree itself (label "tree") and of an installed one (label "install").
+
+pkg_check_modules(criterion REQUIRED IMPORTED_TARGET criterion)
+pkg_check_modules(mpfr REQUIRED IMPORTED_TARGET mpfr)
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support_*.c)
+add_library(test_support STATIC ${support_sources} ${empty})
+target_include_directories(test_support PUBLIC tests)
+target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
+
+file(GLOB test_sources CONFIGURE_DEPENDS tests/test_*.c)
+foreach(source IN LISTS test_sources)
+  cmake_path(GET source STEM name)
+  string(REGEX REPLACE "^test_" "" subject ${name})
+  add_executable(${name} ${source})
+  target_compile_definitions(${name} PRIVATE FFN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             FFN_COMMAND="$<TARGET_FILE:ffngen_command>")
+  target_link_libraries(${name} PRIVATE ffn_flags test_support)
+  target_link_options(${name} PRIVATE LINKER:--as-needed) # a suite of the runtime loads neither LLVM nor OpenBLAS
+  add_dependencies(${name} ffngen_command)
+  add_test(NAME ${subject} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${subject} PROPERTIES LABELS suite TIMEOUT 300)
+endforeach()
+
+# ---- The tree itself ----
+
+add_test(NAME arrows COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_arrows.sh)
+add_test(NAME arrows_catches COMMAND ${PROJECT_SOURCE_DIR}/tests/check_arrows_catches.sh)
+add_test(NAME format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)
+set_tests_properties(arrows arrows_catches format PROPERTIES LABELS tree SKIP_RETURN_CODE 77)
+
+# ---- An installed tree; a sanitizer's libraries are not for installing ----
+
+if(NOT FFN_SANITIZE)
+  foreach(step tree cmake pkgconfig symbols needed)
+    add_test(NAME install_${step}
+             COMMAND ${CMAKE_COMMAND} -D STEP=${step} -D BUILD=${PROJECT_BINARY_DIR} -D SOURCE=${PROJECT_SOURCE_DIR}
+                     -D GENERATOR=${CMAKE_GENERATOR} -D C_COMPILER=${CMAKE_C_COMPILER} -D NM=${CMAKE_NM}
+                     -D READELF=${CMAKE_READELF} -P ${PROJECT_SOURCE_DIR}/tests/install.cmake)
+    set_tests_properties(install_${step} PROPERTIES LABELS install FIXTURES_REQUIRED installed_tree TIMEOUT 300)
+  endforeach()
+  set_tests_properties(install_tree PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP installed_tree)
+endif()
+
+# ---- The other presets, each a whole build and test run of its own ----
+
+if(FFN_TEST_PRESETS)
+  foreach(preset clang asan-ubsan tsan)
+    add_test(NAME preset_${preset} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_preset.sh ${preset})
+    set_tests_properties(preset_${preset} PROPERTIES LABELS preset TIMEOUT 900 RUN_SERIAL ON)
+  endforeach()
+endif()
+
+# ---- examples/*.c, each a program over the public API alone ----
+
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
+foreach(source IN LISTS example_sources)
+  cmake_path(GET source STEM name)
+  add_executable(example_${name} ${source})
+  set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY examples)
+  target_link_libraries(example_${name} PRIVATE ffn_flags ffn::ffngen)
+  add_test(NAME example_${name} COMMAND example_${name})
+  set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 60)
+endforeach()

@@ -1,0 +1,247 @@
+/* ir.c: see ir.h */
+#include "ir.h"
+
+#include <string.h>
+
+void ir_begin(ir *g, const isa_row *isa, const char *module_name) {
+    memset(g, 0, sizeof *g);
+    g->isa = isa;
+    g->lanes = isa->lanes;
+    g->context = LLVMContextCreate();
+    g->module = LLVMModuleCreateWithNameInContext(module_name, g->context);
+    g->builder = LLVMCreateBuilderInContext(g->context);
+    g->void_type = LLVMVoidTypeInContext(g->context);
+    g->i1 = LLVMInt1TypeInContext(g->context);
+    g->i8 = LLVMInt8TypeInContext(g->context);
+    g->i32 = LLVMInt32TypeInContext(g->context);
+    g->i64 = LLVMInt64TypeInContext(g->context);
+    g->f32 = LLVMFloatTypeInContext(g->context);
+    g->pointer = LLVMPointerTypeInContext(g->context, 0);
+    g->vector = LLVMVectorType(g->f32, (unsigned)isa->lanes);
+    g->word_vector = LLVMVectorType(g->i32, (unsigned)isa->lanes);
+    LLVMSetTarget(g->module, isa->triple);
+    /* Landing pads for indirect calls: endbr64, or bti c. */
+    const char *flag = isa->arch == FFN_ARCH_X86_64 ? "cf-protection-branch" : "branch-target-enforcement";
+    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorOverride, flag, strlen(flag),
+                      LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, 0)));
+}
+
+void ir_end(ir *g) {
+    LLVMDisposeBuilder(g->builder);
+    if (g->module)
+        LLVMDisposeModule(g->module);
+    LLVMContextDispose(g->context);
+}
+
+static void attribute(ir *g, LLVMValueRef function, const char *key, const char *value) {
+    LLVMAttributeRef a =
+        LLVMCreateStringAttribute(g->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void enum_attribute(ir *g, LLVMValueRef function, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(g->context, kind, 0));
+}
+
+LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVMTypeRef *parameters, int32_t count,
+                         ir_linkage linkage) {
+    LLVMTypeRef types[16];
+    memcpy(types, parameters, (size_t)count * sizeof *types);
+    LLVMValueRef f = LLVMAddFunction(g->module, name, LLVMFunctionType(result, types, (unsigned)count, 0));
+    attribute(g, f, "target-features", g->isa->features);
+    attribute(g, f, "tune-cpu", g->isa->tune);
+    attribute(g, f, "no-builtins", "");        /* a copy loop must not become a call to memcpy */
+    attribute(g, f, "no-jump-tables", "true"); /* nor a switch a table of absolute addresses */
+    const char *bits = g->lanes == 16 ? "512" : g->lanes == 8 ? "256" : "128";
+    attribute(g, f, "prefer-vector-width", bits); /* without these two, 512-bit vectors are split */
+    attribute(g, f, "min-legal-vector-width", bits);
+    enum_attribute(g, f, "nounwind"); /* no .eh_frame */
+    if (linkage == IR_INTERNAL) {
+        LLVMSetLinkage(f, LLVMInternalLinkage);
+        enum_attribute(g, f, "noinline");
+    }
+    g->function = f;
+    LLVMPositionBuilderAtEnd(g->builder, ir_block(g, "entry"));
+    return f;
+}
+
+LLVMValueRef ir_parameter(ir *g, int32_t index, const char *name) {
+    LLVMValueRef p = LLVMGetParam(g->function, (unsigned)index);
+    LLVMSetValueName2(p, name, strlen(name));
+    return p;
+}
+
+LLVMValueRef ir_call(ir *g, LLVMValueRef function, const LLVMValueRef *arguments, int32_t count) {
+    LLVMValueRef copy[16];
+    memcpy(copy, arguments, (size_t)count * sizeof *copy);
+    return LLVMBuildCall2(g->builder, LLVMGlobalGetValueType(function), function, copy, (unsigned)count, "");
+}
+
+void ir_return(ir *g) {
+    LLVMBuildRetVoid(g->builder);
+}
+
+LLVMBasicBlockRef ir_block(ir *g, const char *name) {
+    return LLVMAppendBasicBlockInContext(g->context, g->function, name);
+}
+
+LLVMValueRef ir_int(ir *g, int64_t value) {
+    return LLVMConstInt(g->i64, (unsigned long long)value, 1);
+}
+
+LLVMValueRef ir_add(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildNSWAdd(g->builder, a, b, "");
+}
+
+LLVMValueRef ir_sub(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildNSWSub(g->builder, a, b, "");
+}
+
+LLVMValueRef ir_mul(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildNSWMul(g->builder, a, b, "");
+}
+
+LLVMValueRef ir_div(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildUDiv(g->builder, a, b, "");
+}
+
+LLVMValueRef ir_rem(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildURem(g->builder, a, b, "");
+}
+
+LLVMValueRef ir_ceil_div(ir *g, LLVMValueRef a, int64_t b) {
+    return ir_div(g, ir_add(g, a, ir_int(g, b - 1)), ir_int(g, b));
+}
+
+LLVMValueRef ir_less(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildICmp(g->builder, LLVMIntSLT, a, b, "");
+}
+
+LLVMValueRef ir_equal(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildICmp(g->builder, LLVMIntEQ, a, b, "");
+}
+
+LLVMValueRef ir_select(ir *g, LLVMValueRef condition, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildSelect(g->builder, condition, a, b, "");
+}
+
+LLVMValueRef ir_min(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return ir_select(g, ir_less(g, a, b), a, b);
+}
+
+LLVMValueRef ir_at(ir *g, LLVMValueRef pointer, LLVMValueRef offset) {
+    return LLVMBuildInBoundsGEP2(g->builder, g->f32, pointer, &offset, 1, "");
+}
+
+LLVMValueRef ir_at_const(ir *g, LLVMValueRef pointer, int64_t offset) {
+    return offset == 0 ? pointer : ir_at(g, pointer, ir_int(g, offset));
+}
+
+LLVMValueRef ir_at_bytes(ir *g, LLVMValueRef pointer, int64_t bytes) {
+    LLVMValueRef offset = ir_int(g, bytes);
+    return LLVMBuildInBoundsGEP2(g->builder, g->i8, pointer, &offset, 1, "");
+}
+
+LLVMValueRef ir_load(ir *g, LLVMTypeRef type, LLVMValueRef pointer, uint32_t align) {
+    LLVMValueRef v = LLVMBuildLoad2(g->builder, type, pointer, "");
+    LLVMSetAlignment(v, align);
+    return v;
+}
+
+void ir_store(ir *g, LLVMValueRef value, LLVMValueRef pointer, uint32_t align) {
+    LLVMSetAlignment(LLVMBuildStore(g->builder, value, pointer), align);
+}
+
+LLVMValueRef ir_splat(ir *g, LLVMTypeRef vector, LLVMValueRef scalar) {
+    LLVMValueRef undef = LLVMGetPoison(vector);
+    LLVMValueRef first = LLVMBuildInsertElement(g->builder, undef, scalar, LLVMConstInt(g->i32, 0, 0), "");
+    LLVMValueRef zeros = LLVMConstNull(LLVMVectorType(g->i32, LLVMGetVectorSize(vector)));
+    return LLVMBuildShuffleVector(g->builder, first, undef, zeros, "");
+}
+
+LLVMValueRef ir_broadcast(ir *g, LLVMValueRef pointer) {
+    return ir_splat(g, g->vector, ir_load(g, g->f32, pointer, 4));
+}
+
+LLVMValueRef ir_splat_bits(ir *g, uint32_t bits) {
+    /* Built as an integer: a double on the way would lose the payload of a NaN. */
+    LLVMValueRef word = LLVMConstInt(g->i32, bits, 0), lanes[16];
+    for (int32_t i = 0; i < g->lanes; i++)
+        lanes[i] = word;
+    return LLVMConstBitCast(LLVMConstVector(lanes, (unsigned)g->lanes), g->vector);
+}
+
+static LLVMValueRef intrinsic(ir *g, const char *name, LLVMTypeRef *overloads, size_t count) {
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    return LLVMGetIntrinsicDeclaration(g->module, id, overloads, count);
+}
+
+LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef f = intrinsic(g, "llvm.fma", &type, 1);
+    return ir_call(g, f, (LLVMValueRef[]){a, b, c}, 3);
+}
+
+void ir_prefetch(ir *g, LLVMValueRef pointer) {
+    LLVMValueRef f = intrinsic(g, "llvm.prefetch", &g->pointer, 1);
+    LLVMValueRef read = LLVMConstInt(g->i32, 0, 0), second_level = LLVMConstInt(g->i32, 2, 0);
+    LLVMValueRef data = LLVMConstInt(g->i32, 1, 0);
+    ir_call(g, f, (LLVMValueRef[]){pointer, read, second_level, data}, 4);
+}
+
+void ir_pin_loads(ir *g) {
+    LLVMTypeRef type = LLVMFunctionType(g->void_type, NULL, 0, 0);
+    LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "~{memory}", 10, 1, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMBuildCall2(g->builder, type, nothing, NULL, 0, "");
+}
+
+void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count) {
+    int64_t done = 0;
+    for (int64_t size = 16; size > 0; size /= 2) {
+        if (count - done < size || (size > g->lanes && size > 1))
+            continue;
+        while (count - done >= size) {
+            LLVMTypeRef type = size == 1 ? g->f32 : LLVMVectorType(g->f32, (unsigned)size);
+            ir_store(g, ir_load(g, type, ir_at_const(g, from, done), 4), ir_at_const(g, to, done), 4);
+            done += size;
+        }
+    }
+}
+
+ir_loop ir_loop_begin(ir *g, LLVMValueRef begin, LLVMValueRef end, LLVMValueRef step, const char *name) {
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder);
+    ir_loop loop = {.head = ir_block(g, name), .step = step};
+    LLVMBasicBlockRef body = ir_block(g, "body");
+    loop.exit = ir_block(g, "after");
+    LLVMBuildBr(g->builder, loop.head);
+    LLVMPositionBuilderAtEnd(g->builder, loop.head);
+    loop.i = LLVMBuildPhi(g->builder, g->i64, name);
+    LLVMAddIncoming(loop.i, &begin, &before, 1);
+    LLVMBuildCondBr(g->builder, ir_less(g, loop.i, end), body, loop.exit);
+    LLVMPositionBuilderAtEnd(g->builder, body);
+    return loop;
+}
+
+void ir_loop_end(ir *g, const ir_loop *loop) {
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
+    LLVMValueRef next = ir_add(g, loop->i, loop->step);
+    LLVMAddIncoming(loop->i, &next, &latch, 1);
+    LLVMBuildBr(g->builder, loop->head);
+    LLVMPositionBuilderAtEnd(g->builder, loop->exit);
+}
+
+ir_if ir_if_begin(ir *g, LLVMValueRef condition, const char *name) {
+    ir_if branch = {.exit = NULL};
+    LLVMBasicBlockRef then = ir_block(g, name);
+    branch.exit = ir_block(g, "end");
+    LLVMBuildCondBr(g->builder, condition, then, branch.exit);
+    LLVMPositionBuilderAtEnd(g->builder, then);
+    return branch;
+}
+
+void ir_if_end(ir *g, const ir_if *branch) {
+    LLVMBuildBr(g->builder, branch->exit);
+    LLVMPositionBuilderAtEnd(g->builder, branch->exit);
+}

@@ -1,0 +1,153 @@
+/* stage.c: see stage.h */
+#include "stage.h"
+
+#include <stdio.h>
+
+typedef struct sweep {
+    ir *g;
+    const stage *stage;
+    const ffn_plan *plan;
+    LLVMValueRef tiles[FFN_TILES_MAX];
+    int32_t chains_at_once[FFN_TILES_MAX];
+    LLVMValueRef p[SWEEP_PARAMETERS];
+} sweep;
+
+/* A table of the next height for every number of rows left below two tiles. */
+static LLVMValueRef height_table(ir *g, const stage *s, const ffn_plan *plan) {
+    LLVMValueRef heights[2 * PLAN_MR_MAX];
+    int32_t count = 2 * plan->tiles[0].mr;
+    for (int32_t r = 0; r < count; r++)
+        heights[r] = LLVMConstInt(g->i8, r == 0 ? 1 : (unsigned long long)plan_next_height(plan, r), 0);
+    char name[64];
+    snprintf(name, sizeof name, "%s_heights", s->name);
+    LLVMValueRef table = LLVMAddGlobal(g->module, LLVMArrayType(g->i8, (unsigned)count), name);
+    LLVMSetInitializer(table, LLVMConstArray(g->i8, heights, (unsigned)count));
+    LLVMSetGlobalConstant(table, 1);
+    LLVMSetLinkage(table, LLVMInternalLinkage);
+    return table;
+}
+
+static LLVMValueRef next_height(ir *g, LLVMValueRef table, const ffn_plan *plan, LLVMValueRef left) {
+    int64_t tallest = plan->tiles[0].mr;
+    LLVMValueRef short_of_two = ir_less(g, left, ir_int(g, 2 * tallest));
+    LLVMValueRef index = ir_select(g, short_of_two, left, ir_int(g, 0));
+    LLVMValueRef entry = LLVMBuildInBoundsGEP2(g->builder, g->i8, table, &index, 1, "");
+    LLVMValueRef height = LLVMBuildZExt(g->builder, ir_load(g, g->i8, entry, 1), g->i64, "");
+    return ir_select(g, short_of_two, height, ir_int(g, tallest));
+}
+
+/* One tile over all chains of the stage. `row` offsets are already in a, c and init. */
+static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c, LLVMValueRef init) {
+    ir *g = w->g;
+    const stage *s = w->stage;
+    int32_t at_once = w->chains_at_once[i];
+    LLVMValueRef k = w->p[SWEEP_K];
+    LLVMValueRef terms = ir_div(g, k, ir_int(g, s->chains)), more = ir_rem(g, k, ir_int(g, s->chains));
+    for (int32_t first = 0; first < s->chains; first += at_once) {
+        LLVMValueRef arguments[TILE_PARAMETERS_MAX] = {
+            [TILE_A] = ir_at_const(g, a, first),
+            [TILE_LDA] = w->p[SWEEP_LDA],
+            [TILE_B] = ir_at_const(g, b, (int64_t)first * FFN_PANEL),
+            [TILE_C] = ir_at_const(g, c, first * s->columns),
+            [TILE_LDC] = w->p[SWEEP_LDC],
+            [TILE_INIT] = ir_at_const(g, init, first * s->columns),
+            [TILE_LDI] = w->p[SWEEP_LDI],
+            [TILE_K] = terms,
+        };
+        int32_t count = TILE_K + 1;
+        if (at_once > 1) {
+            arguments[TILE_TAIL] = ir_sub(g, more, ir_int(g, first));
+            count = TILE_TAIL + 1;
+        } else if (s->chains > 1) {
+            LLVMValueRef longer = ir_less(g, ir_int(g, first), more);
+            arguments[TILE_K] = ir_add(g, terms, LLVMBuildZExt(g->builder, longer, g->i64, ""));
+        }
+        ir_call(g, w->tiles[i], arguments, count);
+    }
+}
+
+/* All panels of the group for one row tile: the widest tile of this height while it fits, then narrower ones. */
+static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
+    ir *g = w->g;
+    const stage *s = w->stage;
+    LLVMValueRef a = ir_at(g, w->p[SWEEP_A], ir_mul(g, row, w->p[SWEEP_LDA]));
+    LLVMValueRef c = ir_at(g, w->p[SWEEP_C], ir_mul(g, row, w->p[SWEEP_LDC]));
+    LLVMValueRef init = ir_at(g, w->p[SWEEP_INIT], ir_mul(g, row, w->p[SWEEP_LDI]));
+    LLVMValueRef begin = ir_int(g, 0);
+    for (int32_t i = first_tile; i < w->plan->tile_count && w->plan->tiles[i].mr == w->plan->tiles[first_tile].mr;
+         i++) {
+        if (!w->tiles[i])
+            continue;
+        int64_t panels = w->plan->tiles[i].panels;
+        /* The last panel this width can start at, plus one. */
+        LLVMValueRef end = ir_sub(g, w->p[SWEEP_PANELS], ir_int(g, panels - 1));
+        ir_loop loop = ir_loop_begin(g, begin, end, ir_int(g, panels), "panel");
+        LLVMValueRef column = ir_mul(g, loop.i, ir_int(g, FFN_PANEL));
+        tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, ir_int(g, s->panel_stride))), ir_at(g, c, column),
+                   ir_at(g, init, column));
+        ir_loop_end(g, &loop);
+        begin = loop.i;
+    }
+}
+
+static void build_sweep(sweep *w, stage *s) {
+    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k"};
+    ir *g = w->g;
+    const ffn_plan *plan = w->plan;
+    LLVMValueRef table = height_table(g, s, plan);
+    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
+                                           g->pointer, g->i64, g->i64,     g->i64,     g->i64};
+    char name[64];
+    snprintf(name, sizeof name, "%s_sweep", s->name);
+    s->sweep = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
+    for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
+        w->p[i] = ir_parameter(g, i, names[i]);
+
+    /* while (row < rows) { mr = next height; for each height: if it is this one, its tiles; row += mr } */
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(g->builder);
+    LLVMBasicBlockRef head = ir_block(g, "row"), body = ir_block(g, "body"), done = ir_block(g, "done");
+    LLVMBuildBr(g->builder, head);
+    LLVMPositionBuilderAtEnd(g->builder, head);
+    LLVMValueRef row = LLVMBuildPhi(g->builder, g->i64, "row");
+    LLVMBuildCondBr(g->builder, ir_less(g, row, w->p[SWEEP_ROWS]), body, done);
+    LLVMPositionBuilderAtEnd(g->builder, body);
+    LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
+    for (int32_t i = 0; i < plan->tile_count; i++) {
+        if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
+            continue;
+        ir_if height = ir_if_begin(g, ir_equal(g, mr, ir_int(g, plan->tiles[i].mr)), "height");
+        row_tile(w, i, row);
+        ir_if_end(g, &height);
+    }
+    LLVMValueRef next = ir_add(g, row, mr), zero = ir_int(g, 0);
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
+    LLVMBuildBr(g->builder, head);
+    LLVMAddIncoming(row, (LLVMValueRef[]){zero, next}, (LLVMBasicBlockRef[]){entry, latch}, 2);
+    LLVMPositionBuilderAtEnd(g->builder, done);
+    ir_return(g);
+}
+
+void stage_build(ir *g, stage *s, const ffn_plan *plan) {
+    sweep w = {.g = g, .stage = s, .plan = plan};
+    for (int32_t i = 0; i < plan->tile_count; i++) {
+        ffn_tile tile = plan->tiles[i];
+        if (tile.panels * FFN_PANEL > s->columns)
+            continue; /* wider than the whole stage: never called */
+        w.chains_at_once[i] = plan_chains_at_once(plan->isa, tile, s->chains);
+        tile_shape shape = {
+            .mr = tile.mr,
+            .panels = tile.panels,
+            .panel_stride = s->panel_stride,
+            .k_step = s->chains,
+            .chains = w.chains_at_once[i],
+            .plane_stride = s->columns,
+            .unroll = plan->unroll,
+            .add_zero = s->add_zero,
+            .activation = s->activation,
+        };
+        char name[64];
+        snprintf(name, sizeof name, "%s_tile_%dx%d", s->name, tile.mr, tile.panels);
+        w.tiles[i] = tile_function(g, name, &shape);
+    }
+    build_sweep(&w, s);
+}

@@ -1,0 +1,43 @@
+/* tile.h: the register-blocked micro-tile, the one piece of code where the time goes
+ *
+ * C[mr][columns] = init + A[mr][k] B[k][columns], every element one chain of fused multiply-adds in order of k. The
+ * code exists once; everything that differs between ISAs, heights, widths and stages is a field of tile_shape. */
+#ifndef FFNGEN_TILE_H
+#define FFNGEN_TILE_H
+
+#include "formula.h"
+#include "ir.h"
+
+typedef struct tile_shape {
+    int32_t mr;           /* rows */
+    int32_t panels;       /* panels of 16 columns side by side */
+    int64_t panel_stride; /* floats from a panel to the next one */
+    int32_t k_step;       /* chains of the stage: consecutive terms of one chain are this far apart */
+    int32_t chains;       /* chains held in registers at once; divides k_step */
+    int64_t plane_stride; /* floats between the chains' parts of init and c, where chains > 1 */
+    int32_t unroll;       /* terms of each chain in one turn of the loop */
+    bool prefetch;
+    bool add_zero;                   /* the last addition of +0 before y is stored */
+    const formula_graph *activation; /* applied in registers before the store; NULL: not */
+} tile_shape;
+
+/* Parameters of a tile function, in this order. */
+typedef enum tile_parameter {
+    TILE_A,                /* row 0, first term */
+    TILE_LDA,              /* floats between rows of A */
+    TILE_B,                /* first panel, first term */
+    TILE_C,                /* where the result goes; row 0 */
+    TILE_LDC,              /* floats between rows of C */
+    TILE_INIT,             /* where the chains start: the bias, or C itself */
+    TILE_LDI,              /* floats between rows of init; 0 gives every row the bias */
+    TILE_K,                /* terms of every chain */
+    TILE_TAIL,             /* chains (the first ones) that have one term more; only where chains > 1 */
+    TILE_NEXT = TILE_TAIL, /* what to prefetch; a stage that prefetches has no interleaved chains */
+    TILE_NEXT_STEP,        /* floats to go on after each turn */
+    TILE_PARAMETERS_MAX
+} tile_parameter;
+
+int32_t tile_parameters(const tile_shape *shape);
+LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape);
+
+#endif

@@ -1,0 +1,360 @@
+/* ffn.h: the whole public API of libffn, in the order of the flow
+ *
+ *     spec text -> spec -> plan -> (a compiler, reached through ffn_source) -> image -> kernel -> run
+ *
+ * A kernel computes one position-wise feed-forward network for n independent rows (tokens):
+ *
+ *     plain   h = act(x W_up + b_up)                               y = h W_down + b_down
+ *     gated   h = phi(x W_gate + b_gate, x W_up + b_up)            y = h W_down + b_down
+ *
+ * x is [n][d_model], h is [n][d_ff] (it never leaves the caches), y is [n][d_model]; all f32. For one spec the
+ * bits of a row of y depend on that row of x and on the weights alone: not on n, the position of the row, the
+ * plan, the number of threads, the ISA, or who generated the code.
+ *
+ * Conventions. Sizes named `_bytes` are bytes; every other size and every stride is in elements. The caller owns
+ * x, y, packed weights and scratch. A function that can fail returns ffn_status; on failure its outputs are
+ * untouched, and the optional `ffn_diag` (may be NULL) tells the details. The library never prints, exits or
+ * aborts, starts no thread, and leaves MXCSR and FPCR alone. */
+#ifndef FFN_H
+#define FFN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(FFN_SHARED) && defined(__GNUC__)
+#define FFN_API __attribute__((visibility("default")))
+#else
+#define FFN_API
+#endif
+
+#define FFN_VERSION "0.1.0"
+
+/* ---- Status and details ------------------------------------------------------------------------------------ */
+
+#define FFN_STATUS_LIST(X)                                                                                     \
+    X(OK, "success")                                                                                           \
+    X(BAD_ARGUMENT, "an argument cannot be used as given")                                                     \
+    X(BAD_SPEC, "the spec or its formula is not valid")                                                        \
+    X(BAD_FILE, "a file is not what it should be")                                                             \
+    X(BAD_IMAGE, "a kernel image is damaged or made for something else")                                       \
+    X(BAD_WEIGHTS, "packed weights do not belong to this spec")                                                \
+    X(UNSUPPORTED, "no generated code path serves this; the portable kernel does")                             \
+    X(OUT_OF_MEMORY, "memory could not be allocated")                                                          \
+    X(SYSTEM, "the operating system refused a request")                                                        \
+    X(COMPILE_FAILED, "the compiler could not produce a kernel")                                               \
+    X(VERIFY_FAILED, "a kernel gave wrong results and was not published")
+
+typedef enum ffn_status {
+#define FFN_STATUS_ENUM(name, text) FFN_##name,
+    FFN_STATUS_LIST(FFN_STATUS_ENUM)
+#undef FFN_STATUS_ENUM
+} ffn_status;
+
+#define FFN_DIAG_BYTES 512
+
+/* Details of the last failure, owned by the caller. `text` names the offending thing and what would be right. */
+typedef struct ffn_diag {
+    ffn_status status;
+    char text[FFN_DIAG_BYTES];
+} ffn_diag;
+
+/* A constant sentence for a status; "unknown status" for a number that is none. */
+FFN_API const char *ffn_status_text(ffn_status status);
+
+/* ---- Spec: what is computed -------------------------------------------------------------------------------- */
+
+/* Limits: d_model and d_ff are 1 .. FFN_DIM_MAX, and the packed weights must fit in FFN_PACKED_BYTES_MAX. */
+#define FFN_DIM_MAX (INT64_C(1) << 24)
+#define FFN_PACKED_BYTES_MAX (INT64_C(1) << 46)
+
+#define FFN_ACTIVATION_BYTES 1024
+#define FFN_SPEC_TEXT_BYTES (FFN_ACTIVATION_BYTES + 128)
+#define FFN_SPEC_NAME_BYTES 128
+
+enum { FFN_BIAS_UP = 1, FFN_BIAS_GATE = 2, FFN_BIAS_DOWN = 4 };
+
+/* A plain value. Two specs are the same if every field is (ffn_spec_equal). `activation` is the canonical text:
+ * a name of templates/activations.def ("gelu", "swiglu"), a name with parameters ("leaky_relu(0.2)"), or the
+ * user's own formula: "act(F)" with F a formula of x, or "gated(F)" with F of the gate value g and the up value u. */
+typedef struct ffn_spec {
+    int64_t d_model;
+    int64_t d_ff;
+    uint32_t bias; /* FFN_BIAS_* of the products that have one */
+    char activation[FFN_ACTIVATION_BYTES];
+} ffn_spec;
+
+/* Text -> spec. The text is a preset name ("bert-base") or d<d_model>-f<d_ff>-<activation>[-bias...][-f32]:
+ *     d512-f2048-relu-bias      d4096-f14336-swiglu      d64-f256-gelu-bias_up-bias_down
+ *     d512-f2048-bias-act(x*sigmoid(1.702*x))            (a formula is always the last field)
+ * BAD_SPEC names the field and what would be right; near names are offered for an unknown one. */
+FFN_API ffn_status ffn_spec_parse(const char *text, ffn_spec *spec, ffn_diag *diag);
+/* Spec -> canonical text, at most FFN_SPEC_TEXT_BYTES with its end; parses back to an equal spec. */
+FFN_API ffn_status ffn_spec_format(const ffn_spec *spec, char *text, size_t text_bytes, ffn_diag *diag);
+/* Spec -> name for files and symbols, at most FFN_SPEC_NAME_BYTES: a formula stands as fx and 16 hex digits. With
+ * `symbol`, '-' becomes '_'. */
+FFN_API ffn_status ffn_spec_name(const ffn_spec *spec, bool symbol, char *name, size_t name_bytes, ffn_diag *diag);
+FFN_API ffn_status ffn_spec_check(const ffn_spec *spec, ffn_diag *diag);
+FFN_API bool ffn_spec_equal(const ffn_spec *a, const ffn_spec *b);
+/* True if the activation takes a gate value and an up value. False for an invalid spec. */
+FFN_API bool ffn_spec_gated(const ffn_spec *spec);
+
+/* Known models (templates/presets.def) and activations (templates/activations.def), for listings. */
+typedef struct ffn_preset {
+    const char *name, *spec, *source; /* source: the model's published configuration */
+} ffn_preset;
+typedef struct ffn_activation {
+    const char *name, *parameters, *formula, *notes; /* parameters: "a=0.01" or "alpha=1.702,limit=7" or "" */
+    bool gated;
+} ffn_activation;
+/* The i-th row, or NULL past the end. */
+FFN_API const ffn_preset *ffn_preset_at(size_t i);
+FFN_API const ffn_activation *ffn_activation_at(size_t i);
+
+/* ---- CPU and machine --------------------------------------------------------------------------------------- */
+
+typedef enum ffn_isa {
+    FFN_ISA_AUTO, /* the widest that CPU and operating system support */
+    FFN_ISA_PORTABLE,
+#define FFN_ISA_ROW(ID, ...) FFN_ISA_##ID,
+#include "../templates/isas.def"
+    FFN_ISA_COUNT
+} ffn_isa;
+
+/* "avx2", "portable", ...; NULL for a number that is none. */
+FFN_API const char *ffn_isa_name(ffn_isa isa);
+/* BAD_ARGUMENT offers near names. */
+FFN_API ffn_status ffn_isa_parse(const char *name, ffn_isa *isa, ffn_diag *diag);
+/* True if this CPU has each feature the ISA's code uses and the operating system saves its registers. */
+FFN_API bool ffn_isa_supported(ffn_isa isa);
+FFN_API ffn_isa ffn_isa_best(void);
+
+/* What planning needs to know of a machine. The bits of results never depend on it. */
+typedef struct ffn_machine {
+    int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches one core can use; l3 0 where there is none */
+} ffn_machine;
+
+/* The caches of this machine, read from the system; a cache it does not report gets a usual size. */
+FFN_API void ffn_machine_read(ffn_machine *machine);
+/* The fixed machine of templates/isas.def that ahead-of-time emission plans for. */
+FFN_API ffn_status ffn_machine_generic(ffn_isa isa, ffn_machine *machine, ffn_diag *diag);
+
+/* ---- Plan: how it is computed ------------------------------------------------------------------------------ */
+
+#define FFN_PANEL 16 /* columns of a packed panel: one cache line of f32 */
+#define FFN_TILES_MAX 16
+
+/* n classes: one image each. Any class can run any n. */
+typedef enum ffn_n_class { FFN_N_1, FFN_N_2_4, FFN_N_5_16, FFN_N_17_UP, FFN_N_CLASSES } ffn_n_class;
+
+FFN_API ffn_n_class ffn_n_class_of(int64_t n);
+FFN_API const char *ffn_n_class_name(ffn_n_class n_class);
+
+/* One register-blocked micro-tile: mr rows x `panels` panels of columns. */
+typedef struct ffn_tile {
+    int32_t mr;
+    int32_t panels;
+} ffn_tile;
+
+/* A plan is data; it changes the speed and never the bits. */
+typedef struct ffn_plan {
+    ffn_isa isa;
+    ffn_n_class n_class;
+    int64_t m_block; /* rows of x and y that pass through the nest together */
+    int64_t f_block; /* hidden columns kept in scratch at a time */
+    int64_t k_block; /* terms of d_model summed before the partial sums go back to scratch */
+    int32_t unroll;  /* k steps in one turn of the hot loop */
+    int32_t prefetch; /* cache lines of the next panels prefetched into L2 in one turn of the hot loop; 0: none */
+    int32_t tile_count;
+    ffn_tile tiles[FFN_TILES_MAX]; /* tallest first, for one height widest first; the last is 1x1 */
+} ffn_plan;
+
+/* The plan the cost model chooses. UNSUPPORTED for the portable kernel, which has none. */
+FFN_API ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
+                                 ffn_plan *plan, ffn_diag *diag);
+/* BAD_ARGUMENT if code for this plan cannot be generated or would spill registers. */
+FFN_API ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag);
+/* One line: "avx2 17+ m96 f384 k768 u4 p1 6x1 5x1 4x1 1x1". */
+FFN_API ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag);
+
+/* ---- Packed weights ---------------------------------------------------------------------------------------- */
+
+/* Orientation of a weight matrix as it is given: IN_OUT is element (in, out) at [in * ld + out], OUT_IN at
+ * [out * ld + in]. Never guessed: square matrices look alike. */
+typedef enum ffn_layout { FFN_IN_OUT, FFN_OUT_IN } ffn_layout;
+
+/* How gate and up are given. The fused forms stand in `up`, a matrix with 2 d_ff outputs; `gate` is then empty. The
+ * biases follow: bias_up has then 2 d_ff elements. */
+typedef enum ffn_gate_order {
+    FFN_GATE_SEPARATE,    /* two matrices */
+    FFN_GATE_FIRST,       /* outputs 0..d_ff-1 gate, d_ff..2d_ff-1 up */
+    FFN_UP_FIRST,         /* outputs 0..d_ff-1 up, d_ff..2d_ff-1 gate */
+    FFN_GATE_INTERLEAVED, /* outputs 2j gate, 2j+1 up */
+} ffn_gate_order;
+
+typedef struct ffn_matrix {
+    const float *data; /* any float-aligned address */
+    int64_t ld;        /* elements between rows as stored; 0 means dense */
+    ffn_layout layout;
+} ffn_matrix;
+
+typedef struct ffn_weights {
+    ffn_matrix up, gate; /* d_model in, d_ff out */
+    ffn_matrix down;     /* d_ff in, d_model out */
+    ffn_gate_order gate_order;
+    const float *bias_up, *bias_gate, *bias_down; /* [d_ff], [d_ff], [d_model]; NULL exactly where the spec has none */
+} ffn_weights;
+
+#define FFN_PACKED_ALIGN 64
+
+/* Bytes of the packed weights of a spec, header included: depends on the spec alone, not on ISA, plan or n. */
+FFN_API ffn_status ffn_packed_bytes(const ffn_spec *spec, size_t *bytes, ffn_diag *diag);
+/* Fills `packed` (FFN_PACKED_ALIGN aligned, packed_bytes >= ffn_packed_bytes). Read-only from then on; any number of
+ * kernels and threads may share it; it holds no pointer, so it may be written to a file, mapped and moved. */
+FFN_API ffn_status ffn_pack(const ffn_spec *spec, const ffn_weights *weights, void *packed, size_t packed_bytes,
+                            ffn_diag *diag);
+/* Header, size and checksum against the spec; reads the whole block. `run` checks the header only. */
+FFN_API ffn_status ffn_packed_check(const ffn_spec *spec, const void *packed, size_t packed_bytes, ffn_diag *diag);
+
+/* ---- Source of code ---------------------------------------------------------------------------------------- */
+
+typedef struct ffn_bytes {
+    void *data;
+    size_t bytes;
+    void (*release)(void *data); /* NULL for static storage */
+} ffn_bytes;
+
+/* The only way from libffn to a compiler. `build` turns spec and plan into an image (docs/image.md); it may be called
+ * from several threads at once. libffngen's ffngen_source() is one; an ahead-of-time table is another. */
+typedef struct ffn_source {
+    ffn_status (*build)(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag);
+    void *self;
+} ffn_source;
+
+/* ---- Verification ------------------------------------------------------------------------------------------ */
+
+typedef enum ffn_verify_mode { FFN_VERIFY_FIRST_USE, FFN_VERIFY_ALWAYS, FFN_VERIFY_NEVER } ffn_verify_mode;
+
+/* An independent matrix product, c[m][n] = a[m][k] b[k][n], row-major doubles, dense; libffnblas wraps OpenBLAS. */
+typedef struct ffn_product {
+    void (*multiply)(void *self, int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c);
+    const char *(*describe)(void *self); /* name, version, core type: named when the product is the wrong side */
+    void *self;
+} ffn_product;
+
+/* ---- Context and kernels ----------------------------------------------------------------------------------- */
+
+typedef struct ffn_context ffn_context; /* the cache: kernels built through it are shared and counted */
+typedef struct ffn_kernel ffn_kernel;   /* a handle on the kernels (one image per n class) of one spec */
+
+typedef struct ffn_options { /* all zero is the default */
+    ffn_isa isa;             /* AUTO: ffn_isa_best(). One the CPU lacks is UNSUPPORTED. */
+    ffn_verify_mode verify;
+    const ffn_source *source;   /* NULL: the portable kernel serves */
+    const ffn_product *product; /* NULL: verification runs without check (c) */
+    const ffn_machine *machine; /* NULL: ffn_machine_read */
+    const ffn_plan *plan;       /* NULL: ffn_plan_make; else used for every class (tests, tuning) */
+} ffn_options;
+
+typedef struct ffn_counters {
+    uint64_t compiled, loaded, hit, fell_back, failed;
+} ffn_counters;
+
+/* Options are copied; what their pointers name must outlive the context. Thread-safe from then on. */
+FFN_API ffn_status ffn_context_create(const ffn_options *options, ffn_context **context, ffn_diag *diag);
+/* NULL is allowed. Every kernel of the context must have been destroyed. */
+FFN_API void ffn_context_destroy(ffn_context *context);
+FFN_API void ffn_context_counters(ffn_context *context, ffn_counters *counters);
+
+/* A handle; compiles nothing yet: the portable kernel serves until a class is prepared. */
+FFN_API ffn_status ffn_kernel_create(ffn_context *context, const ffn_spec *spec, ffn_kernel **kernel, ffn_diag *diag);
+FFN_API void ffn_kernel_destroy(ffn_kernel *kernel);
+/* Builds (or finds in the cache), verifies and publishes the class of n. One thread builds a key, others wait for it.
+ * On failure the kernel still runs, by another class or by the portable kernel; the status says why. */
+FFN_API ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag);
+/* Publishes an image made earlier for this spec (`ffngen emit --format image`) after checking it. */
+FFN_API ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *image, size_t image_bytes, ffn_diag *diag);
+
+typedef enum ffn_origin { FFN_FROM_FALLBACK, FFN_FROM_MEMORY, FFN_FROM_COMPILER, FFN_FROM_IMAGE } ffn_origin;
+
+typedef struct ffn_kernel_info {
+    ffn_isa isa;       /* of the code that would serve n */
+    ffn_origin source; /* how this handle got it */
+    ffn_plan plan;     /* tile_count 0 for the portable kernel */
+    bool verified;
+    double compile_ms, verify_ms, load_ms;
+    size_t image_bytes, code_bytes;
+} ffn_kernel_info;
+
+FFN_API const ffn_spec *ffn_kernel_spec(const ffn_kernel *kernel);
+FFN_API void ffn_kernel_describe(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *info);
+
+/* ---- Run --------------------------------------------------------------------------------------------------- */
+
+#define FFN_SCRATCH_ALIGN 64
+#define FFN_STAGE_ROWS_MAX 16
+
+/* Scratch of ffn_kernel_run and _run_rows for each thread that calls them at once: the same for every n, enough for
+ * every class of this kernel. The contents before a call do not matter and afterwards mean nothing. */
+FFN_API size_t ffn_kernel_scratch_bytes(const ffn_kernel *kernel);
+
+/* x: [n][d_model] at stride ldx >= d_model; y: [n][d_model] at stride ldy >= d_model. Floats need the alignment of
+ * float only. x and y must not overlap (y == x is refused); elements between d_model and the stride are never touched.
+ * n = 0 is a success that does nothing, whatever the pointers. */
+typedef struct ffn_args {
+    int64_t n;
+    const float *x;
+    int64_t ldx;
+    float *y;
+    int64_t ldy;
+    const void *packed;
+    void *scratch; /* FFN_SCRATCH_ALIGN aligned */
+    size_t scratch_bytes;
+} ffn_args;
+
+/* Takes no lock, allocates nothing, compiles nothing. Thread-safe with distinct y and scratch. BAD_ARGUMENT and
+ * BAD_WEIGHTS leave y untouched. */
+FFN_API ffn_status ffn_kernel_run(const ffn_kernel *kernel, const ffn_args *args, ffn_diag *diag);
+/* Rows row_begin <= i < row_end of the same arguments: how several threads share a large n. */
+FFN_API ffn_status ffn_kernel_run_rows(const ffn_kernel *kernel, const ffn_args *args, int64_t row_begin,
+                                       int64_t row_end, ffn_diag *diag);
+
+/* The two stages over column ranges: how several threads share a small n (n <= FFN_STAGE_ROWS_MAX). All threads expand
+ * their ranges of d_ff into one shared `hidden`, wait for each other, then contract their ranges of d_model. Ranges are
+ * in columns; a begin is a multiple of FFN_PANEL, an end too or the whole width. `hidden` is FFN_SCRATCH_ALIGN aligned,
+ * ffn_kernel_hidden_bytes long; scratch is one for each thread. */
+FFN_API size_t ffn_kernel_hidden_bytes(const ffn_kernel *kernel);
+FFN_API ffn_status ffn_kernel_expand(const ffn_kernel *kernel, const ffn_args *args, float *hidden, int64_t col_begin,
+                                     int64_t col_end, ffn_diag *diag);
+FFN_API ffn_status ffn_kernel_contract(const ffn_kernel *kernel, const ffn_args *args, const float *hidden,
+                                       int64_t col_begin, int64_t col_end, ffn_diag *diag);
+
+/* The activation alone, out[i] = act(g[i]) or phi(g[i], u[i]) (u is ignored where the activation is not gated), by the
+ * class that serves n rows: for tests, sweeps and the roof. Any float-aligned pointers; out may be g or u. */
+FFN_API ffn_status ffn_kernel_activate(const ffn_kernel *kernel, int64_t n_rows, int64_t count, const float *g,
+                                       const float *u, float *out, ffn_diag *diag);
+
+/* ---- Checks for users -------------------------------------------------------------------------------------- */
+
+typedef struct ffn_verify_report {
+    double ms;
+    double max_error, error_bound; /* of check (c); 0 where it did not run */
+    int64_t compared;              /* outputs compared bit for bit */
+    uint64_t bits;                 /* digest of the outputs; every NaN counts as 0x7fc00000 */
+} ffn_verify_report;
+
+/* Checks (a) and (b) of docs/verification.md on the class that serves n, and (c) if `product` is not NULL. */
+FFN_API ffn_status ffn_kernel_verify(const ffn_kernel *kernel, int64_t n, const ffn_product *product,
+                                     ffn_verify_report *report, ffn_diag *diag);
+
+/* A digest of an [n][d_model] array at stride ld, equal for equal bits; every NaN counts as 0x7fc00000. */
+FFN_API uint64_t ffn_digest(const float *values, int64_t n, int64_t d_model, int64_t ld);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,262 @@
+/* plan.c: spec and machine -> plan: which tiles, and how large the blocks are
+ *
+ * Tiles come from a table per ISA: each has been read in the generated code and does not spill. Blocks follow from the
+ * cache sizes. A plan changes the speed only; the order of every sum is fixed by the spec. */
+#include "plan.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diag.h"
+#include "isa.h"
+
+/* Tiles per ISA and n class, tallest first. Every height a class meets often has a tile of its own; the rest is made of
+ * smaller ones. Each list ends with 1x1, so that any number of rows and panels can be served. */
+typedef struct tile_row {
+    ffn_isa isa;
+    int32_t unroll;
+    ffn_tile tiles[FFN_N_CLASSES][FFN_TILES_MAX];
+} tile_row;
+
+static const tile_row tile_rows[] = {
+    {FFN_ISA_AVX2,
+     4,
+     {[FFN_N_1] = {{1, 4}, {1, 1}},
+      [FFN_N_2_4] = {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}},
+      [FFN_N_5_16] = {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 1}},
+      [FFN_N_17_UP] = {{6, 1}, {5, 1}, {4, 1}, {1, 1}}}},
+    {FFN_ISA_AVX512,
+     2,
+     {[FFN_N_1] = {{1, 8}, {1, 1}},
+      [FFN_N_2_4] = {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}},
+      [FFN_N_5_16] = {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}},
+      [FFN_N_17_UP] = {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {1, 1}}}},
+    {FFN_ISA_NEON,
+     2,
+     {[FFN_N_1] = {{1, 4}, {1, 1}},
+      [FFN_N_2_4] = {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}},
+      [FFN_N_5_16] = {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}},
+      [FFN_N_17_UP] = {{6, 1}, {5, 1}, {4, 1}, {1, 1}}}},
+};
+
+static const tile_row *tile_row_of(ffn_isa isa) {
+    for (size_t i = 0; i < sizeof tile_rows / sizeof *tile_rows; i++)
+        if (tile_rows[i].isa == isa)
+            return &tile_rows[i];
+    return NULL;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Cuts `total` into equal blocks of at most `most`, each a multiple of `unit`: no short last block. */
+static int64_t even_block(int64_t total, int64_t most, int64_t unit) {
+    int64_t units = ceil_div(total, unit), limit = most / unit > 0 ? most / unit : 1;
+    return ceil_div(units, ceil_div(units, limit)) * unit;
+}
+
+ffn_n_class ffn_n_class_of(int64_t n) {
+    return n <= 1 ? FFN_N_1 : n <= 4 ? FFN_N_2_4 : n <= 16 ? FFN_N_5_16 : FFN_N_17_UP;
+}
+
+const char *ffn_n_class_name(ffn_n_class n_class) {
+    static const char *const names[FFN_N_CLASSES] = {"1", "2-4", "5-16", "17+"};
+    return (unsigned)n_class < FFN_N_CLASSES ? names[n_class] : NULL;
+}
+
+int32_t plan_chains_at_once(ffn_isa isa, ffn_tile tile, int32_t chains) {
+    enum { SUMS_TO_HIDE_LATENCY = 8 }; /* 4 cycles on each of two FMA pipes */
+    int32_t sums = tile.mr * tile.panels * (FFN_PANEL / isa_row_of(isa)->lanes), at_once = 1;
+    while (at_once < chains && sums * at_once < SUMS_TO_HIDE_LATENCY)
+        at_once *= 2;
+    return at_once;
+}
+
+int32_t plan_tile_registers(ffn_isa isa, ffn_tile tile, int32_t chains_at_once) {
+    int32_t vectors = tile.panels * (FFN_PANEL / isa_row_of(isa)->lanes);
+    int32_t accumulators = tile.mr * vectors * chains_at_once;
+    if (tile.mr == 1)
+        return accumulators + 1; /* each weight vector is used once, straight from memory */
+    return accumulators + (tile.mr < vectors ? tile.mr : vectors) + 1;
+}
+
+int32_t plan_group(const ffn_plan *plan) {
+    int32_t group = 1;
+    for (int32_t i = 0; i < plan->tile_count; i++)
+        if (plan->tiles[i].panels > group)
+            group = plan->tiles[i].panels;
+    return group;
+}
+
+/* Twelfths of a cycle that a tile takes for one k and one panel: bound by FMA latency, by the two FMA pipes or by the
+ * two load ports, and a little for starting and storing it. */
+static int32_t tile_cost(ffn_isa isa, ffn_tile tile) {
+    enum { LATENCY = 4, PORTS = 2, UNIT = 12, START = 3 };
+    int32_t vectors = tile.panels * (FFN_PANEL / isa_row_of(isa)->lanes);
+    int32_t fma = UNIT * tile.mr * vectors / PORTS, load = UNIT * (tile.mr + vectors) / PORTS, cycles = UNIT * LATENCY;
+    cycles = fma > cycles ? fma : cycles;
+    cycles = load > cycles ? load : cycles;
+    return cycles / tile.panels + START;
+}
+
+int32_t plan_next_height(const ffn_plan *plan, int64_t rows) {
+    int32_t tallest = plan->tiles[0].mr;
+    if (rows >= 2 * (int64_t)tallest)
+        return tallest;
+    /* Cheapest way to cover `r` rows, for every r up to `rows`: a handful of steps. */
+    int32_t cost[2 * PLAN_MR_MAX] = {0}, first[2 * PLAN_MR_MAX] = {0};
+    for (int32_t r = 1; r <= rows; r++) {
+        cost[r] = INT_MAX;
+        for (int32_t i = 0; i < plan->tile_count; i++) {
+            int32_t mr = plan->tiles[i].mr;
+            int32_t with = mr <= r ? cost[r - mr] + tile_cost(plan->isa, plan->tiles[i]) : INT_MAX;
+            if (with < cost[r]) {
+                cost[r] = with;
+                first[r] = mr;
+            }
+        }
+    }
+    return first[rows];
+}
+
+void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *scratch) {
+    int32_t up = plan_chains(spec->d_ff), down = plan_chains(spec->d_model);
+    int64_t up_columns = ceil_div(spec->d_ff, FFN_PANEL) * FFN_PANEL;
+    int64_t down_columns = ceil_div(spec->d_model, FFN_PANEL) * FFN_PANEL;
+    int64_t rows = plan->m_block, at = 0;
+    memset(scratch, 0, sizeof *scratch);
+    scratch->hidden_stride = plan->f_block + FFN_PANEL;
+    const struct {
+        int64_t *offset, floats;
+    } parts[] = {
+        {&scratch->hidden, rows * scratch->hidden_stride},
+        {&scratch->gate, ffn_spec_gated(spec) ? rows * scratch->hidden_stride : 0},
+        {&scratch->expand_chains, up > 1 ? rows * up * up_columns : 0},
+        {&scratch->expand_start, up > 1 ? (ffn_spec_gated(spec) ? 2 : 1) * up * up_columns : 0},
+        {&scratch->contract_chains, down > 1 ? rows * down * down_columns : 0},
+        {&scratch->contract_start, down > 1 ? down * down_columns : 0},
+        {&scratch->ragged, spec->d_model % FFN_PANEL ? rows * FFN_PANEL : 0},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *parts[i].offset = at;
+        at += ceil_div(parts[i].floats, FFN_PANEL) * FFN_PANEL;
+    }
+    scratch->bytes = at * (int64_t)sizeof(float);
+}
+
+int64_t plan_scratch_bytes(const ffn_spec *spec, const ffn_plan *plan) {
+    plan_scratch scratch;
+    plan_scratch_of(spec, plan, &scratch);
+    return scratch.bytes;
+}
+
+/* Block sizes from the caches: the x block, the h block and the panels in use share L2. */
+static void choose_blocks(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan) {
+    static const int64_t class_rows[FFN_N_CLASSES] = {1, 4, 16, 96};
+    int64_t l2 = machine->l2_bytes, f32 = (int64_t)sizeof(float);
+    int64_t hidden_rows = class_rows[plan->n_class] * (ffn_spec_gated(spec) ? 2 : 1);
+    plan->m_block = class_rows[plan->n_class];
+    int64_t f_most = clamp(l2 / 4 / (hidden_rows * f32), 128, 16384);
+    plan->f_block = even_block(spec->d_ff, f_most, FFN_PANEL);
+    int64_t x_most = clamp(l2 * 3 / 8 / (plan->m_block * f32), 256, 4096);
+    plan->k_block = even_block(spec->d_model, x_most, FFN_PANEL);
+    if (plan->k_block > spec->d_model)
+        plan->k_block = spec->d_model;
+}
+
+ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
+                         ffn_plan *plan, ffn_diag *diag) {
+    ffn_status status = ffn_spec_check(spec, diag);
+    if (status)
+        return status;
+    const tile_row *row = tile_row_of(isa);
+    if (!row)
+        return diag_fail(diag, FFN_UNSUPPORTED, "isa %s has no plan: the portable kernel serves it",
+                         ffn_isa_name(isa) ? ffn_isa_name(isa) : "(unknown)");
+    if ((unsigned)n_class >= FFN_N_CLASSES)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "n class %d: it must be 0 .. %d", (int)n_class, FFN_N_CLASSES - 1);
+    if (!machine || machine->l1_bytes <= 0 || machine->l2_bytes <= 0)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "machine: the sizes of the L1 and L2 caches must be positive");
+    ffn_plan made = {.isa = isa, .n_class = n_class, .unroll = row->unroll};
+    while (made.tile_count < FFN_TILES_MAX && row->tiles[n_class][made.tile_count].mr) {
+        made.tiles[made.tile_count] = row->tiles[n_class][made.tile_count];
+        made.tile_count++;
+    }
+    choose_blocks(spec, machine, &made);
+    *plan = made;
+    return FFN_OK;
+}
+
+/* The field of a plan that cannot be used, and what would be right. */
+ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag) {
+    const isa_row *isa = isa_row_of(plan->isa);
+    if (!isa)
+        return diag_fail(diag, FFN_UNSUPPORTED, "plan: isa %d is not one that code is generated for", (int)plan->isa);
+    if ((unsigned)plan->n_class >= FFN_N_CLASSES)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: n_class %d: it must be 0 .. %d", (int)plan->n_class,
+                         FFN_N_CLASSES - 1);
+    const struct {
+        const char *name;
+        int64_t value, low, high, unit;
+    } fields[] = {
+        {"m_block", plan->m_block, 1, PLAN_M_BLOCK_MAX, 1},
+        {"f_block", plan->f_block, FFN_PANEL, FFN_DIM_MAX, FFN_PANEL},
+        {"k_block", plan->k_block, plan->k_block >= spec->d_model ? 1 : FFN_PANEL, FFN_DIM_MAX,
+         plan->k_block >= spec->d_model ? 1 : FFN_PANEL},
+        {"unroll", plan->unroll, 1, PLAN_UNROLL_MAX, 1},
+        {"prefetch", plan->prefetch, 0, plan->unroll, 1},
+        {"tile_count", plan->tile_count, 1, FFN_TILES_MAX, 1},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].value < fields[i].low || fields[i].value > fields[i].high || fields[i].value % fields[i].unit)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: %s %lld: it must be %lld .. %lld, a multiple of %lld",
+                             fields[i].name, (long long)fields[i].value, (long long)fields[i].low,
+                             (long long)fields[i].high, (long long)fields[i].unit);
+    int64_t rows = plan->m_block * (plan->f_block + FFN_PANEL);
+    if (rows > PLAN_HIDDEN_MAX)
+        return diag_fail(diag, FFN_BAD_ARGUMENT,
+                         "plan: m_block %lld x f_block %lld: the hidden block may have %lld floats",
+                         (long long)plan->m_block, (long long)plan->f_block, (long long)PLAN_HIDDEN_MAX);
+    for (int32_t i = 0; i < plan->tile_count; i++) {
+        ffn_tile tile = plan->tiles[i], before = i ? plan->tiles[i - 1] : (ffn_tile){PLAN_MR_MAX + 1, 1};
+        bool sorted = tile.mr < before.mr || (tile.mr == before.mr && tile.panels < before.panels);
+        if (tile.mr < 1 || tile.mr > PLAN_MR_MAX || tile.panels < 1 || tile.panels > PLAN_PANELS_MAX || !sorted)
+            return diag_fail(diag, FFN_BAD_ARGUMENT,
+                             "plan: tile %dx%d: rows 1 .. %d and panels 1 .. %d, tallest first, then widest first",
+                             tile.mr, tile.panels, PLAN_MR_MAX, PLAN_PANELS_MAX);
+        int32_t chains =
+            plan_chains(spec->d_model) > plan_chains(spec->d_ff) ? plan_chains(spec->d_model) : plan_chains(spec->d_ff);
+        int32_t registers = plan_tile_registers(plan->isa, tile, plan_chains_at_once(plan->isa, tile, chains));
+        if (registers > isa->registers)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: tile %dx%d needs %d vector registers, %s has %d", tile.mr,
+                             tile.panels, registers, isa->name, isa->registers);
+    }
+    ffn_tile last = plan->tiles[plan->tile_count - 1];
+    for (int32_t i = 0; i < plan->tile_count; i++)
+        if (plan->tiles[i].panels > 1 && (i + 1 == plan->tile_count || plan->tiles[i + 1].mr < plan->tiles[i].mr))
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: tile %dx%d: %dx1 must follow, for the panels left over",
+                             plan->tiles[i].mr, plan->tiles[i].panels, plan->tiles[i].mr);
+    if (last.mr != 1)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: the last tile is %dx%d: it must be 1x1", last.mr, last.panels);
+    return FFN_OK;
+}
+
+ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
+    char line[256];
+    int at = snprintf(line, sizeof line, "%s %s m%lld f%lld k%lld u%d p%d",
+                      ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
+                      ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?", (long long)plan->m_block,
+                      (long long)plan->f_block, (long long)plan->k_block, plan->unroll, plan->prefetch);
+    for (int32_t i = 0; i < plan->tile_count && at > 0 && (size_t)at < sizeof line; i++)
+        at += snprintf(line + at, sizeof line - (size_t)at, " %dx%d", plan->tiles[i].mr, plan->tiles[i].panels);
+    if (at < 0 || (size_t)at >= sizeof line || (size_t)at >= text_bytes)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan text: %zu bytes are too few", text_bytes);
+    memcpy(text, line, (size_t)at + 1);
+    return FFN_OK;
+}

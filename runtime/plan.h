@@ -1,0 +1,46 @@
+/* plan.h: what a plan means for memory and rows; shared by the planner, the kernel and the generator */
+#ifndef FFN_PLAN_H
+#define FFN_PLAN_H
+
+#include "ffn.h"
+
+/* Limits of a plan. */
+#define PLAN_MR_MAX 16
+#define PLAN_PANELS_MAX 8
+#define PLAN_UNROLL_MAX 8
+#define PLAN_M_BLOCK_MAX 4096
+#define PLAN_HIDDEN_MAX (INT64_C(1) << 28)
+
+/* Chains of a stage with this many output columns (the numeric contract): a rule of the spec alone. */
+static inline int32_t plan_chains(int64_t columns) {
+    return columns <= 32 ? 4 : columns <= 64 ? 2 : 1;
+}
+
+/* Chains that one tile keeps in registers at once: enough independent sums to hide the latency of the FMA. */
+int32_t plan_chains_at_once(ffn_isa isa, ffn_tile tile, int32_t chains);
+
+/* Vector registers a tile needs: accumulators, the operand that stays, and one for the operand that streams past. */
+int32_t plan_tile_registers(ffn_isa isa, ffn_tile tile, int32_t chains_at_once);
+
+/* Height of the next row tile when `rows` are left in a block: the tallest while two of it fit, then what ends the
+ * block with the least work. */
+int32_t plan_next_height(const ffn_plan *plan, int64_t rows);
+
+/* Panels that pass through the row tiles together. */
+int32_t plan_group(const ffn_plan *plan);
+
+/* Scratch of one call, offsets in floats, each part FFN_SCRATCH_ALIGN aligned. Parts a spec does not need are empty. */
+typedef struct plan_scratch {
+    int64_t hidden;        /* [m_block][hidden_stride]: h, and before that the up values */
+    int64_t gate;          /* the same shape, for gated activations */
+    int64_t hidden_stride; /* f_block and a line more, so that rows do not share cache sets */
+    /* Stages with several chains: partial sums [m_block][chains][columns], and where they start: [chains][columns]. */
+    int64_t expand_chains, expand_start, contract_chains, contract_start;
+    int64_t ragged; /* [m_block][16]: the last panel of y where d_model is no multiple of 16 */
+    int64_t bytes;
+} plan_scratch;
+
+void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *scratch);
+int64_t plan_scratch_bytes(const ffn_spec *spec, const ffn_plan *plan);
+
+#endif
