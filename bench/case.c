@@ -1,8 +1,7 @@
-/* case.c: the contenders of one measurement, and the figures made of their
- * times */
+/* case.c: the contenders of one measurement, and the figures made of their times */
 #include "case.h"
 
-#include "../runtime/diag.h"
+#include "diag.h"
 #include "peer.h"
 #include "probes.h"
 #include "rounds.h"
@@ -23,10 +22,12 @@ typedef struct state {
     const bench_request *request;
     ffn_args args; /* packed changes with each call, scratch with each member */
     size_t member_scratch_bytes;
+    bench_clock clock;
     bool by_columns; /* the members share the columns of few rows, else the rows */
     float *x, *hidden, *values;
     const bench_probes *probes;
     bench_read read;
+    double read_ms; /* the best so far */
     const char *read_from;
     int64_t read_bytes; /* of a member */
     ffn_status status;  /* of member 0's last call */
@@ -105,8 +106,7 @@ static void read_shape_call(void *self) {
     read_call(shape->s);
 }
 
-/* The best shape of reading for this buffer: what a kernel that only had to
- * read could do. */
+/* The best shape of reading for this buffer: what a kernel that only had to read could do. */
 static void choose_read(state *s) {
     enum { SHAPES_MAX = 8 };
     read_shape shapes[SHAPES_MAX];
@@ -116,12 +116,13 @@ static void choose_read(state *s) {
         shapes[count] = (read_shape){s, s->probes->reads[count]};
         contenders[count] = (bench_contender){.call = read_shape_call, .self = &shapes[count]};
     }
-    bench_rounds(contenders, count, 1, CHOICE_SECONDS);
+    bench_rounds(contenders, count, s->clock, 1, CHOICE_SECONDS);
     for (int i = 1; i < count; i++) {
         if (contenders[i].ms_min < contenders[best].ms_min)
             best = i;
     }
     s->read = shapes[best].read;
+    s->read_ms = contenders[best].ms_min;
 }
 
 static ffn_status allocate(state *s, ffn_diag *diag) {
@@ -132,6 +133,7 @@ static ffn_status allocate(state *s, ffn_diag *diag) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "n = %lld rows cannot be held; at least 1 is needed", (long long)n);
     size_t row_bytes = (size_t)(n * spec->d_model) * sizeof(float);
     s->member_scratch_bytes = (ffn_kernel_scratch_bytes(request->kernel) + 4095) / 4096 * 4096;
+    s->clock = size == 1 ? BENCH_CLOCK_THREAD : BENCH_CLOCK_WALL;
     s->by_columns = size > 1 && n <= FFN_STAGE_ROWS_MAX;
     s->x = request->x ? NULL : bench_alloc(row_bytes);
     s->hidden = s->by_columns ? bench_alloc(ffn_kernel_hidden_bytes(request->kernel)) : NULL;
@@ -165,25 +167,27 @@ static void fill_report(const state *s, bench_report *report) {
         return;
     int lanes = request->isa == FFN_ISA_PORTABLE ? 1 : s->probes->lanes, size = bench_team_size(request->team);
     report->peak_gflops = s->probes->peak.flops * PEAK_TURNS * size / s->contenders[PEAK].ms_min * 1e-6;
-    report->read_gbs = (double)(s->read_bytes * size) / s->contenders[READ].ms_min * 1e-6;
+    double read_ms = fmin(s->read_ms, s->contenders[READ].ms_min);
+    report->read_gbs = s->read ? (double)(s->read_bytes * size) / read_ms * 1e-6 : 0;
     report->act_ns_per_vector = s->contenders[ACTIVATE].ms_min * 1e6 * lanes / ACTIVATE_COUNT;
     report->fraction_of_peak = report->gflops / report->peak_gflops;
     double vectors = (double)request->n * (double)((spec->d_ff + lanes - 1) / lanes);
     double compute_ms = flops / report->peak_gflops * 1e-6 + vectors * report->act_ns_per_vector * 1e-6 / size;
-    double read_ms = 0;
+    double bytes_ms = 0;
     if (report->read_gbs > 0) {
         report->fraction_of_read = report->weight_gbs / report->read_gbs;
-        read_ms = (double)layer->weight_bytes / report->read_gbs * 1e-6;
+        bytes_ms = (double)layer->weight_bytes / report->read_gbs * 1e-6;
     }
-    report->roof_ms = compute_ms > read_ms ? compute_ms : read_ms;
+    report->roof_ms = fmax(compute_ms, bytes_ms);
     report->fraction_of_roof = report->roof_ms / report->ms_min;
 }
 
 static double difference(const float *y, const float *other, int64_t count) {
     double largest = 0, furthest = 0;
     for (int64_t i = 0; i < count; i++) {
+        double off = fabs((double)y[i] - (double)other[i]);
         largest = fmax(largest, fabs((double)y[i]));
-        furthest = fmax(furthest, fabs((double)y[i] - (double)other[i]));
+        furthest = off <= furthest ? furthest : off; /* a NaN stays */
     }
     return largest > 0 ? furthest / largest : furthest;
 }
@@ -220,7 +224,7 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
             which[running++] = i;
         }
     }
-    bench_rounds(contenders, running, ROUNDS_MIN, request->seconds);
+    report->busy = bench_rounds(contenders, running, s->clock, ROUNDS_MIN, request->seconds);
     for (int i = running - 1; i >= 0; i--) /* each to its own place; places never lie before */
         contenders[which[i]] = contenders[i];
 

@@ -1,8 +1,6 @@
-/* case.h: one measurement: a layer, a kernel, a number of rows -> times, and
- * what the machine allows
+/* case.h: one measurement: a layer, a kernel, a number of rows -> times, and what the machine allows
  *
- * Kernel, peer, FMA probe, read probe and the activation alone are contenders
- * of the same rounds. */
+ * Kernel, peer, FMA probe, read probe and the activation alone are contenders of the same rounds. */
 #ifndef BENCH_CASE_H
 #define BENCH_CASE_H
 
@@ -27,6 +25,7 @@ typedef struct bench_report {
     double weight_gbs, read_gbs, fraction_of_read; /* of a buffer as large as the weights */
     double act_ns_per_vector, roof_ms, fraction_of_roof;
     double peer_ms_min, peer_ms_median;
+    double busy;            /* share of the time that other processes took; one thread only */
     double peer_difference; /* largest |y - peer's y| over the largest |y| */
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */

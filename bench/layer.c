@@ -1,7 +1,7 @@
 /* layer.c: seeded or given weights -> packed and plain blocks */
 #include "layer.h"
 
-#include "../runtime/diag.h"
+#include "diag.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,8 +22,7 @@ static bool has_bias(const ffn_spec *spec, bench_product product) {
     return spec->bias & flags[product];
 }
 
-/* Output `out` of a product in the matrix it is given in, which may hold gate
- * and up together. */
+/* Output `out` of a product in the matrix it is given in, which may hold gate and up together. */
 static int64_t fused_output(const ffn_spec *spec, ffn_gate_order order, bench_product product, int64_t out) {
     if (product == BENCH_DOWN || order == FFN_GATE_SEPARATE)
         return out;
@@ -78,8 +77,7 @@ static void transpose(int64_t rows, int64_t columns, const float *from, float *t
     }
 }
 
-/* Offsets of the parts of a plain block, in elements and each on a line of its
- * own; returns the length. */
+/* Offsets of the parts of a plain block, in elements and each on a line of its own; returns the length. */
 static int64_t place(bench_layer *layer) {
     int64_t at = 0;
     for (bench_product product = BENCH_UP; product < BENCH_PRODUCTS; product++) {

@@ -62,7 +62,7 @@ static void candidate_call(void *self) {
     multiply(&c->product, bench_copies_turn(&c->layer->plain), c->from, c->to);
 }
 
-static void choose(bench_peer *peer, peer_product *product, const float *from, float *to) {
+static void choose(bench_peer *peer, peer_product *product, bench_clock clock, const float *from, float *to) {
     candidate candidates[4];
     static bench_contender contenders[4];
     int count = 0;
@@ -72,7 +72,7 @@ static void choose(bench_peer *peer, peer_product *product, const float *from, f
         candidates[count].product.row_by_row = way >= 2;
         contenders[count] = (bench_contender){.call = candidate_call, .self = &candidates[count]};
     }
-    bench_rounds(contenders, count, 1, CHOICE_SECONDS);
+    bench_rounds(contenders, count, clock, 1, CHOICE_SECONDS);
     int best = 0;
     for (int i = 1; i < count; i++) {
         if (contenders[i].ms_min < contenders[best].ms_min)
@@ -83,6 +83,7 @@ static void choose(bench_peer *peer, peer_product *product, const float *from, f
 
 bench_peer *bench_peer_create(bench_layer *layer, int64_t n, const float *x, const ffn_kernel *kernel, int threads) {
     openblas_set_num_threads(threads);
+    bench_clock clock = threads == 1 ? BENCH_CLOCK_THREAD : BENCH_CLOCK_WALL;
     bench_peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
@@ -104,10 +105,10 @@ bench_peer *bench_peer_create(bench_layer *layer, int64_t n, const float *x, con
         bench_peer_destroy(peer);
         return NULL;
     }
-    choose(peer, &peer->products[BENCH_UP], x, peer->hidden[BENCH_UP]);
+    choose(peer, &peer->products[BENCH_UP], clock, x, peer->hidden[BENCH_UP]);
     peer->products[BENCH_GATE].layout = peer->products[BENCH_UP].layout;
     peer->products[BENCH_GATE].row_by_row = peer->products[BENCH_UP].row_by_row;
-    choose(peer, &peer->products[BENCH_DOWN], peer->hidden[BENCH_UP], peer->y);
+    choose(peer, &peer->products[BENCH_DOWN], clock, peer->hidden[BENCH_UP], peer->y);
     return peer;
 }
 

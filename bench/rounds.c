@@ -5,28 +5,28 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define SAMPLE_MS 0.5 /* thousands of times the clock's own step */
-#define WARM_CALL_MS                                                         \
-    50 /* longer calls bring their own data in; a call to warm up would only \
-          cost time */
+#define SAMPLE_MS 0.5   /* thousands of times the clock's own step */
+#define WARM_CALL_MS 50 /* longer calls bring their own data in; a call to warm up would only cost time */
 
-double bench_now_ms(void) {
+double bench_now_ms(bench_clock clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock == BENCH_CLOCK_THREAD ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-static double sample_ms(const bench_contender *contender) {
-    double begin = bench_now_ms();
+static double sample_ms(const bench_contender *contender, bench_clock clock) {
+    double begin = bench_now_ms(clock);
     for (int64_t i = 0; i < contender->calls; i++)
         contender->call(contender->self);
-    return bench_now_ms() - begin;
+    return bench_now_ms(clock) - begin;
 }
 
-static void calibrate(bench_contender *contender) {
-    contender->call(contender->self);
+static void calibrate(bench_contender *contender, bench_clock clock) {
     contender->calls = 1;
-    while (sample_ms(contender) < SAMPLE_MS && contender->calls < (INT64_C(1) << 40))
+    contender->samples[0] = sample_ms(contender, clock);
+    if (contender->samples[0] > WARM_CALL_MS)
+        return;
+    while (sample_ms(contender, clock) < SAMPLE_MS && contender->calls < (INT64_C(1) << 40))
         contender->calls *= 2;
 }
 
@@ -35,23 +35,26 @@ static int ascending(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-void bench_rounds(bench_contender *contenders, int count, int rounds_min, double seconds) {
+double bench_rounds(bench_contender *contenders, int count, bench_clock clock, int rounds_min, double seconds) {
     for (int c = 0; c < count; c++)
-        calibrate(&contenders[c]);
-    double begin = bench_now_ms();
+        calibrate(&contenders[c], clock);
+    double begin = bench_now_ms(BENCH_CLOCK_WALL), own_begin = bench_now_ms(clock);
     int rounds = 0;
-    while (rounds < rounds_min || (rounds < BENCH_ROUNDS_MAX && bench_now_ms() - begin < seconds * 1e3)) {
+    while (rounds < rounds_min ||
+           (rounds < BENCH_ROUNDS_MAX && bench_now_ms(BENCH_CLOCK_WALL) - begin < seconds * 1e3)) {
         for (int c = 0; c < count; c++) {
             bench_contender *contender = &contenders[c];
             if (contender->samples[rounds ? rounds - 1 : 0] < WARM_CALL_MS)
                 contender->call(contender->self);
-            contender->samples[rounds] = sample_ms(contender) / (double)contender->calls;
+            contender->samples[rounds] = sample_ms(contender, clock) / (double)contender->calls;
         }
         rounds++;
     }
+    double own = bench_now_ms(clock) - own_begin, wall = bench_now_ms(BENCH_CLOCK_WALL) - begin;
     for (int c = 0; c < count; c++) {
         qsort(contenders[c].samples, (size_t)rounds, sizeof(double), ascending);
         contenders[c].ms_min = contenders[c].samples[0];
         contenders[c].ms_median = contenders[c].samples[rounds / 2];
     }
+    return wall > own ? 1 - own / wall : 0;
 }

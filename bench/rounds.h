@@ -1,9 +1,7 @@
-/* rounds.h: several contenders timed in turn, so that a change of the machine's
- * pace meets all of them
+/* rounds.h: several contenders timed in turn, so that a change of the machine's pace meets all of them
  *
- * A sample is a run of calls long enough for the clock; a round takes one
- * sample of each contender. Reported are the fastest sample (what the code can
- * do) and the median (what it does). */
+ * A sample is a run of calls long enough for the clock; a round takes one sample of each contender. Reported are the
+ * fastest sample (what the code can do) and the median (what it does). */
 #ifndef BENCH_ROUNDS_H
 #define BENCH_ROUNDS_H
 
@@ -19,10 +17,14 @@ typedef struct bench_contender {
     double samples[BENCH_ROUNDS_MAX];
 } bench_contender;
 
-/* Milliseconds of a steady clock. */
-double bench_now_ms(void);
+/* What is counted. THREAD leaves out the time when the system gave the core to someone else; it is right only where
+ * the calling thread does all the work. */
+typedef enum bench_clock { BENCH_CLOCK_THREAD, BENCH_CLOCK_WALL } bench_clock;
 
-/* At least `rounds_min` rounds (1 or more), then as many as `seconds` allow. */
-void bench_rounds(bench_contender *contenders, int count, int rounds_min, double seconds);
+double bench_now_ms(bench_clock clock);
+
+/* At least `rounds_min` rounds (1 or more), then as many as `seconds` of wall time allow. Returns the share of the wall
+ * time that went to others: 0 on a quiet machine, and always with BENCH_CLOCK_WALL, which can't tell. */
+double bench_rounds(bench_contender *contenders, int count, bench_clock clock, int rounds_min, double seconds);
 
 #endif

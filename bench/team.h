@@ -1,5 +1,4 @@
-/* team.h: threads that wait in a spin, so that handing them microseconds of
- * work costs well under one
+/* team.h: threads that wait in a spin, so that handing them microseconds of work costs well under one
  *
  * A team of one has no threads and calls straight through. */
 #ifndef BENCH_TEAM_H

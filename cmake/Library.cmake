@@ -19,9 +19,12 @@ function(ffn_library)
   add_library(${arg_NAME}_internal STATIC $<TARGET_OBJECTS:${arg_NAME}_objects>)
   target_link_libraries(${arg_NAME}_internal PUBLIC ${arg_PRIVATE} ${arg_NEEDS})
 
+  set(exports ${PROJECT_BINARY_DIR}/${arg_NAME}.map)
+  file(CONFIGURE OUTPUT ${exports} CONTENT "{ global: @arg_PREFIX@*; local: *; };\n" @ONLY)
   add_library(${arg_NAME} SHARED $<TARGET_OBJECTS:${arg_NAME}_objects>)
   target_link_libraries(${arg_NAME} PRIVATE ffn_flags ${arg_PRIVATE} ${arg_NEEDS})
-  target_link_options(${arg_NAME} PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:-z,defs)
+  target_link_options(${arg_NAME} PRIVATE LINKER:--version-script=${exports} LINKER:--as-needed LINKER:-z,defs)
+  set_target_properties(${arg_NAME} PROPERTIES LINK_DEPENDS ${exports})
   set_target_properties(${arg_NAME} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   if(FFN_SANITIZE)
     target_link_options(${arg_NAME} PRIVATE LINKER:-z,undefs) # the sanitizer's run time comes with the program

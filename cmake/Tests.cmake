@@ -5,7 +5,7 @@ pkg_check_modules(criterion REQUIRED IMPORTED_TARGET criterion)
 pkg_check_modules(mpfr REQUIRED IMPORTED_TARGET mpfr)
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support_*.c)
-add_library(test_support STATIC ${support_sources} ${empty})
+add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 

@@ -57,6 +57,8 @@ LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVM
     const char *bits = g->lanes == 16 ? "512" : g->lanes == 8 ? "256" : "128";
     attribute(g, f, "prefer-vector-width", bits); /* without these two, 512-bit vectors are split */
     attribute(g, f, "min-legal-vector-width", bits);
+    if (g->isa->arch == FFN_ARCH_AARCH64)
+        attribute(g, f, "branch-target-enforcement", "true");
     enum_attribute(g, f, "nounwind"); /* no .eh_frame */
     if (linkage == IR_INTERNAL) {
         LLVMSetLinkage(f, LLVMInternalLinkage);

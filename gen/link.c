@@ -164,7 +164,7 @@ static void fill_header(image_header *header, const ffn_spec *spec, const ffn_pl
     header->spec.d_model = spec->d_model;
     header->spec.d_ff = spec->d_ff;
     header->spec.bias = spec->bias;
-    strncpy(header->spec.activation, spec->activation, sizeof header->spec.activation - 1);
+    memcpy(header->spec.activation, spec->activation, strlen(spec->activation));
 }
 
 ffn_status link_image(const ffn_bytes *bytes, const ffn_spec *spec, const ffn_plan *plan, const isa_row *isa,

@@ -118,19 +118,31 @@ static void sum_chains(nest *n, const stage *s, LLVMValueRef chains, LLVMValueRe
 
 /* One matrix of the expand stage over one group of panels and one k block. */
 typedef struct expand_call {
-    LLVMValueRef x, ldx, packed, scratch, rows, first_panel, group_panel, panels, k, k_count;
+    LLVMValueRef x, ldx, packed, scratch, rows, panel, panels, k, k_count;
 } expand_call;
 
-static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef out, LLVMValueRef ldo) {
+/* The weights of one panel of a matrix of the expand stage, from term k on. */
+static LLVMValueRef expand_weights(nest *n, LLVMValueRef packed, bool gate, LLVMValueRef panel, LLVMValueRef k) {
     ir *g = n->g;
-    const packed_layout *l = n->layout;
+    LLVMValueRef matrix = ir_at_bytes(g, packed, gate ? n->layout->expand : n->layout->expand_up);
+    LLVMValueRef first = ir_at(g, matrix, ir_mul(g, panel, ir_int(g, n->expand.panel_stride)));
+    return ir_at(g, first, ir_mul(g, k, ir_int(g, FFN_PANEL)));
+}
+
+/* The weights of one panel of the contract stage, from hidden column f on. */
+static LLVMValueRef contract_weights(nest *n, LLVMValueRef packed, LLVMValueRef panel, LLVMValueRef f) {
+    ir *g = n->g;
+    LLVMValueRef matrix = ir_at_bytes(g, packed, n->layout->contract);
+    LLVMValueRef first = ir_at(g, matrix, ir_mul(g, panel, ir_int(g, n->contract.panel_stride)));
+    return ir_at(g, first, ir_mul(g, f, ir_int(g, FFN_PANEL)));
+}
+
+static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef out, LLVMValueRef ldo,
+                          LLVMValueRef next) {
+    ir *g = n->g;
     const stage *s = &n->expand;
-    LLVMValueRef panel = ir_add(g, c->first_panel, c->group_panel);
-    LLVMValueRef weights = ir_at_bytes(g, c->packed, gate ? l->expand : l->expand_up);
-    LLVMValueRef bias = ir_at_bytes(g, c->packed, gate ? l->bias_gate : l->bias_up);
-    LLVMValueRef b = ir_at(g, ir_at(g, weights, ir_mul(g, panel, ir_int(g, s->panel_stride))),
-                           ir_mul(g, c->k, ir_int(g, FFN_PANEL)));
-    LLVMValueRef column = ir_mul(g, panel, ir_int(g, FFN_PANEL)), first_k = ir_equal(g, c->k, ir_int(g, 0));
+    LLVMValueRef bias = ir_at_bytes(g, c->packed, gate ? n->layout->bias_gate : n->layout->bias_up);
+    LLVMValueRef column = ir_mul(g, c->panel, ir_int(g, FFN_PANEL)), first_k = ir_equal(g, c->k, ir_int(g, 0));
     LLVMValueRef target = out, ld = ldo, start = ir_at(g, bias, column);
     if (s->chains > 1) {
         target = ir_at(g, floats(n, c->scratch, n->scratch.expand_chains), column);
@@ -140,7 +152,7 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
     LLVMValueRef arguments[SWEEP_PARAMETERS] = {
         [SWEEP_A] = ir_at(g, c->x, c->k),
         [SWEEP_LDA] = c->ldx,
-        [SWEEP_B] = b,
+        [SWEEP_B] = expand_weights(n, c->packed, gate, c->panel, c->k),
         [SWEEP_C] = target,
         [SWEEP_LDC] = ld,
         [SWEEP_INIT] = ir_select(g, first_k, start, target),
@@ -148,45 +160,52 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
         [SWEEP_ROWS] = c->rows,
         [SWEEP_PANELS] = c->panels,
         [SWEEP_K] = c->k_count,
+        [SWEEP_NEXT] = next,
     };
     ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
     if (s->chains > 1) /* such a stage has no k blocks: the sums are complete */
-        sum_chains(n, s, floats(n, c->scratch, n->scratch.expand_chains), out, ldo, c->rows, panel, c->panels,
+        sum_chains(n, s, floats(n, c->scratch, n->scratch.expand_chains), out, ldo, c->rows, c->panel, c->panels,
                    FFN_PANEL);
 }
 
-/* expand_block(x, ldx, packed, h, ldh, scratch, rows, first panel, panels): h of these rows and panels; column 0 of h
- * is that of the first panel. */
+/* expand_block(x, ldx, packed, h, ldh, scratch, rows, first panel, panels, after): h of these rows and panels; column 0
+ * of h is that of the first panel. `after` is where the weights that are read next begin. */
 static void build_expand_block(nest *n) {
     ir *g = n->g;
-    LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64, g->pointer, g->i64, g->i64, g->i64};
-    n->expand_block = ir_function(g, "expand_block", g->void_type, types, 9, IR_INTERNAL);
+    LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
+                           g->pointer, g->i64, g->i64,     g->i64,     g->pointer};
+    n->expand_block = ir_function(g, "expand_block", g->void_type, types, 10, IR_INTERNAL);
     LLVMValueRef x = ir_parameter(g, 0, "x"), ldx = ir_parameter(g, 1, "ldx"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef h = ir_parameter(g, 3, "h"), ldh = ir_parameter(g, 4, "ldh"), scratch = ir_parameter(g, 5, "scratch");
-    LLVMValueRef rows = ir_parameter(g, 6, "rows"), first = ir_parameter(g, 7, "first"),
-                 panels = ir_parameter(g, 8, "panels");
+    LLVMValueRef rows = ir_parameter(g, 6, "rows"), first = ir_parameter(g, 7, "first");
+    LLVMValueRef panels = ir_parameter(g, 8, "panels"), after = ir_parameter(g, 9, "after");
     LLVMValueRef gate = floats(n, scratch, n->scratch.gate), ldg = ir_int(g, n->scratch.hidden_stride);
 
     int64_t d_model = n->spec->d_model, k_block = n->expand.chains > 1 ? d_model : n->plan->k_block;
     ir_loop k = ir_loop_begin(g, ir_int(g, 0), ir_int(g, d_model), ir_int(g, k_block), "k_block");
     LLVMValueRef k_left = ir_sub(g, ir_int(g, d_model), k.i);
+    LLVMValueRef last_k = ir_less(g, k_left, ir_int(g, k_block + 1));
+    LLVMValueRef next_k = expand_weights(n, packed, n->gated, first, ir_add(g, k.i, ir_int(g, k_block)));
+    LLVMValueRef after_groups = ir_select(g, last_k, after, next_k);
     ir_loop group = ir_loop_begin(g, ir_int(g, 0), panels, ir_int(g, n->group), "group");
-    LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL));
+    LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL)), panel = ir_add(g, first, group.i);
+    LLVMValueRef left = ir_sub(g, panels, group.i), last_group = ir_less(g, left, ir_int(g, n->group + 1));
     expand_call call = {.x = x,
                         .ldx = ldx,
                         .packed = packed,
                         .scratch = scratch,
                         .rows = rows,
-                        .first_panel = first,
-                        .group_panel = group.i,
-                        .panels = ir_min(g, ir_int(g, n->group), ir_sub(g, panels, group.i)),
+                        .panel = panel,
+                        .panels = ir_min(g, ir_int(g, n->group), left),
                         .k = k.i,
                         .k_count = ir_min(g, ir_int(g, k_block), k_left)};
+    LLVMValueRef next_group = expand_weights(n, packed, n->gated, ir_add(g, panel, ir_int(g, n->group)), k.i);
+    LLVMValueRef next = ir_select(g, last_group, after_groups, next_group);
     if (n->gated)
-        expand_matrix(n, &call, true, ir_at(g, gate, column), ldg);
-    expand_matrix(n, &call, false, ir_at(g, h, column), ldh);
+        expand_matrix(n, &call, true, ir_at(g, gate, column), ldg, expand_weights(n, packed, false, panel, k.i));
+    expand_matrix(n, &call, false, ir_at(g, h, column), ldh, next);
     if (!tiles_activate(n)) {
-        ir_if complete = ir_if_begin(g, ir_less(g, k_left, ir_int(g, k_block + 1)), "complete");
+        ir_if complete = ir_if_begin(g, last_k, "complete");
         LLVMValueRef arguments[] = {ir_at(g, h, column),
                                     ldh,
                                     n->gated ? ir_at(g, gate, column) : h,
@@ -211,25 +230,25 @@ static void copy_ragged(nest *n, LLVMValueRef to, LLVMValueRef ld_to, LLVMValueR
     ir_loop_end(g, &row);
 }
 
-/* contract_block(h, ldh, packed, f, k, y, ldy, scratch, rows, first panel, panels): y of these rows and panels += h
- * W_down over hidden columns f .. f + k - 1 of d_ff; h starts at column f, y at column 0. f = 0 starts the sums, the
- * block that reaches d_ff ends them. */
+/* contract_block(h, ldh, packed, f, k, y, ldy, scratch, rows, first panel, panels, after): y of these rows and panels
+ * += h W_down over hidden columns f .. f + k - 1 of d_ff; h starts at column f, y at column 0. f = 0 starts the sums,
+ * the block that reaches d_ff ends them. */
 static void build_contract_block(nest *n) {
     ir *g = n->g;
     const packed_layout *l = n->layout;
     const stage *s = &n->contract;
     LLVMTypeRef types[] = {g->pointer, g->i64,     g->pointer, g->i64, g->i64, g->pointer,
-                           g->i64,     g->pointer, g->i64,     g->i64, g->i64};
-    n->contract_block = ir_function(g, "contract_block", g->void_type, types, 11, IR_INTERNAL);
+                           g->i64,     g->pointer, g->i64,     g->i64, g->i64, g->pointer};
+    n->contract_block = ir_function(g, "contract_block", g->void_type, types, 12, IR_INTERNAL);
     LLVMValueRef h = ir_parameter(g, 0, "h"), ldh = ir_parameter(g, 1, "ldh"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef f = ir_parameter(g, 3, "f"), k = ir_parameter(g, 4, "k"), y = ir_parameter(g, 5, "y");
     LLVMValueRef ldy = ir_parameter(g, 6, "ldy"), scratch = ir_parameter(g, 7, "scratch"),
                  rows = ir_parameter(g, 8, "rows");
     LLVMValueRef first = ir_parameter(g, 9, "first"), panels = ir_parameter(g, 10, "panels");
+    LLVMValueRef after = ir_parameter(g, 11, "after");
 
     LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0));
     LLVMValueRef end = ir_add(g, first, panels);
-    LLVMValueRef weights = ir_at(g, ir_at_bytes(g, packed, l->contract), ir_mul(g, f, ir_int(g, FFN_PANEL)));
     LLVMValueRef arguments[SWEEP_PARAMETERS] = {[SWEEP_A] = h, [SWEEP_LDA] = ldh, [SWEEP_ROWS] = rows, [SWEEP_K] = k};
     bool chained = s->chains > 1;
     int64_t ragged = chained ? 0 : n->spec->d_model % FFN_PANEL;
@@ -241,7 +260,10 @@ static void build_contract_block(nest *n) {
     LLVMValueRef full_end = ir_min(g, end, ir_int(g, full_panels));
     ir_loop group = ir_loop_begin(g, first, full_end, ir_int(g, n->group), "group");
     LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL));
-    arguments[SWEEP_B] = ir_at(g, weights, ir_mul(g, group.i, ir_int(g, s->panel_stride)));
+    LLVMValueRef next_panel = ir_add(g, group.i, ir_int(g, n->group));
+    arguments[SWEEP_B] = contract_weights(n, packed, group.i, f);
+    arguments[SWEEP_NEXT] =
+        ir_select(g, ir_less(g, next_panel, end), contract_weights(n, packed, next_panel, f), after);
     arguments[SWEEP_C] = ir_at(g, out, column);
     arguments[SWEEP_LDC] = ldo;
     arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
@@ -257,7 +279,8 @@ static void build_contract_block(nest *n) {
         ir_if goes_on = ir_if_begin(g, LLVMBuildNot(g->builder, starts, ""), "goes_on");
         copy_ragged(n, staged, ld, target, ldy, rows);
         ir_if_end(g, &goes_on);
-        arguments[SWEEP_B] = ir_at_const(g, weights, full_panels * s->panel_stride);
+        arguments[SWEEP_B] = contract_weights(n, packed, ir_int(g, full_panels), f);
+        arguments[SWEEP_NEXT] = after;
         arguments[SWEEP_C] = staged;
         arguments[SWEEP_LDC] = ld;
         arguments[SWEEP_INIT] = ir_select(g, starts, ir_at_const(g, start, full_panels * FFN_PANEL), staged);
@@ -340,9 +363,12 @@ static void build_fused(nest *n) {
     ir_loop f = ir_loop_begin(g, ir_int(g, 0), d_ff, ir_int(g, n->plan->f_block), "f_block");
     LLVMValueRef columns = ir_min(g, ir_int(g, n->plan->f_block), ir_sub(g, d_ff, f.i));
     LLVMValueRef panel = ir_div(g, f.i, ir_int(g, FFN_PANEL)), panels = ir_ceil_div(g, columns, FFN_PANEL);
-    ir_call(g, n->expand_block, (LLVMValueRef[]){x_block, ldx, packed, h, ldh, scratch, rows, panel, panels}, 9);
+    LLVMValueRef zero = ir_int(g, 0), contract = contract_weights(n, packed, zero, f.i);
+    LLVMValueRef expand = expand_weights(n, packed, n->gated, ir_add(g, panel, panels), zero);
+    ir_call(g, n->expand_block, (LLVMValueRef[]){x_block, ldx, packed, h, ldh, scratch, rows, panel, panels, contract},
+            10);
     ir_call(g, n->contract_block,
-            (LLVMValueRef[]){h, ldh, packed, f.i, columns, y_block, ldy, scratch, rows, ir_int(g, 0), down_panels}, 11);
+            (LLVMValueRef[]){h, ldh, packed, f.i, columns, y_block, ldy, scratch, rows, zero, down_panels, expand}, 12);
     ir_loop_end(g, &f);
     ir_loop_end(g, &block);
     ir_return(g);
@@ -368,7 +394,9 @@ static void build_expand(nest *n) {
     LLVMValueRef h = ir_at(g, ir_at(g, hidden, ir_mul(g, first, ldh)), ir_mul(g, panel.i, ir_int(g, FFN_PANEL)));
     LLVMValueRef panels = ir_min(g, step, ir_sub(g, last, panel.i));
     LLVMValueRef x_block = ir_at(g, x, ir_mul(g, first, ldx));
-    ir_call(g, n->expand_block, (LLVMValueRef[]){x_block, ldx, packed, h, ldh, scratch, rows, panel.i, panels}, 9);
+    LLVMValueRef after = expand_weights(n, packed, n->gated, ir_add(g, panel.i, panels), ir_int(g, 0));
+    ir_call(g, n->expand_block, (LLVMValueRef[]){x_block, ldx, packed, h, ldh, scratch, rows, panel.i, panels, after},
+            10);
     ir_loop_end(g, &panel);
     ir_loop_end(g, &block);
     ir_return(g);
@@ -395,10 +423,11 @@ static void build_contract(nest *n) {
     LLVMValueRef y_block = ir_at(g, y, ir_mul(g, first, ldy)), h_block = ir_at(g, hidden, ir_mul(g, first, ldh));
     ir_loop f = ir_loop_begin(g, ir_int(g, 0), d_ff, ir_int(g, n->plan->f_block), "f_block");
     LLVMValueRef columns = ir_min(g, ir_int(g, n->plan->f_block), ir_sub(g, d_ff, f.i));
-    ir_call(
-        g, n->contract_block,
-        (LLVMValueRef[]){ir_at(g, h_block, f.i), ldh, packed, f.i, columns, y_block, ldy, scratch, rows, panel, panels},
-        11);
+    LLVMValueRef after = contract_weights(n, packed, panel, ir_add(g, f.i, columns));
+    ir_call(g, n->contract_block,
+            (LLVMValueRef[]){ir_at(g, h_block, f.i), ldh, packed, f.i, columns, y_block, ldy, scratch, rows, panel,
+                             panels, after},
+            12);
     ir_loop_end(g, &f);
     ir_loop_end(g, &block);
     ir_return(g);

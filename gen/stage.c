@@ -9,7 +9,10 @@ typedef struct sweep {
     const ffn_plan *plan;
     LLVMValueRef tiles[FFN_TILES_MAX];
     int32_t chains_at_once[FFN_TILES_MAX];
+    int32_t prefetch;
     LLVMValueRef p[SWEEP_PARAMETERS];
+    LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
+    LLVMValueRef next_step; /* floats it goes on in one turn of the hot loop */
 } sweep;
 
 /* A table of the next height for every number of rows left below two tiles. */
@@ -37,7 +40,8 @@ static LLVMValueRef next_height(ir *g, LLVMValueRef table, const ffn_plan *plan,
 }
 
 /* One tile over all chains of the stage. `row` offsets are already in a, c and init. */
-static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c, LLVMValueRef init) {
+static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c, LLVMValueRef init,
+                       LLVMValueRef next) {
     ir *g = w->g;
     const stage *s = w->stage;
     int32_t at_once = w->chains_at_once[i];
@@ -58,6 +62,10 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
         if (at_once > 1) {
             arguments[TILE_TAIL] = ir_sub(g, more, ir_int(g, first));
             count = TILE_TAIL + 1;
+        } else if (w->prefetch) {
+            arguments[TILE_NEXT] = next;
+            arguments[TILE_NEXT_STEP] = w->next_step;
+            count = TILE_NEXT_STEP + 1;
         } else if (s->chains > 1) {
             LLVMValueRef longer = ir_less(g, ir_int(g, first), more);
             arguments[TILE_K] = ir_add(g, terms, LLVMBuildZExt(g->builder, longer, g->i64, ""));
@@ -84,24 +92,29 @@ static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
         ir_loop loop = ir_loop_begin(g, begin, end, ir_int(g, panels), "panel");
         LLVMValueRef column = ir_mul(g, loop.i, ir_int(g, FFN_PANEL));
         tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, ir_int(g, s->panel_stride))), ir_at(g, c, column),
-                   ir_at(g, init, column));
+                   ir_at(g, init, column), ir_at(g, w->next, ir_mul(g, loop.i, ir_int(g, s->panel_stride))));
         ir_loop_end(g, &loop);
         begin = loop.i;
     }
 }
 
 static void build_sweep(sweep *w, stage *s) {
-    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k"};
+    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k", "next"};
     ir *g = w->g;
     const ffn_plan *plan = w->plan;
     LLVMValueRef table = height_table(g, s, plan);
-    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
-                                           g->pointer, g->i64, g->i64,     g->i64,     g->i64};
+    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,    g->pointer,
+                                           g->i64,     g->i64, g->i64,     g->i64,     g->pointer};
     char name[64];
     snprintf(name, sizeof name, "%s_sweep", s->name);
     s->sweep = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
     for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
         w->p[i] = ir_parameter(g, i, names[i]);
+
+    /* Each of the about rows / mr row tiles fetches an equal part of the next panels. */
+    LLVMValueRef row_tiles = ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr);
+    LLVMValueRef part = ir_div(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), row_tiles);
+    w->next_step = ir_div(g, ir_int(g, (int64_t)plan->unroll * FFN_PANEL), row_tiles);
 
     /* while (row < rows) { mr = next height; for each height: if it is this one, its tiles; row += mr } */
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(g->builder);
@@ -111,6 +124,8 @@ static void build_sweep(sweep *w, stage *s) {
     LLVMValueRef row = LLVMBuildPhi(g->builder, g->i64, "row");
     LLVMBuildCondBr(g->builder, ir_less(g, row, w->p[SWEEP_ROWS]), body, done);
     LLVMPositionBuilderAtEnd(g->builder, body);
+    LLVMValueRef fetched = ir_mul(g, ir_div(g, row, ir_int(g, plan->tiles[0].mr)), part);
+    w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
     LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
     for (int32_t i = 0; i < plan->tile_count; i++) {
         if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
@@ -128,7 +143,10 @@ static void build_sweep(sweep *w, stage *s) {
 }
 
 void stage_build(ir *g, stage *s, const ffn_plan *plan) {
-    sweep w = {.g = g, .stage = s, .plan = plan};
+    /* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers.
+     */
+    int32_t unroll = plan->unroll / s->chains > 0 ? plan->unroll / s->chains : 1;
+    sweep w = {.g = g, .stage = s, .plan = plan, .prefetch = s->chains > 1 ? 0 : plan->prefetch};
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
         if (tile.panels * FFN_PANEL > s->columns)
@@ -141,7 +159,8 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .k_step = s->chains,
             .chains = w.chains_at_once[i],
             .plane_stride = s->columns,
-            .unroll = plan->unroll,
+            .unroll = unroll,
+            .prefetch = w.prefetch,
             .add_zero = s->add_zero,
             .activation = s->activation,
         };

@@ -31,6 +31,7 @@ typedef enum sweep_parameter {
     SWEEP_ROWS,
     SWEEP_PANELS,
     SWEEP_K,
+    SWEEP_NEXT, /* the first panel of what runs after this group, to be prefetched */
     SWEEP_PARAMETERS
 } sweep_parameter;
 

@@ -9,6 +9,8 @@
 #define ROWS_MAX 16
 #define VECTORS_MAX 16
 #define CHAINS_MAX 4
+#define ROWS_PER_POINTER 3
+#define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + ROWS_MAX + 3)
 
 typedef LLVMValueRef accumulators[CHAINS_MAX][ROWS_MAX][VECTORS_MAX];
 
@@ -18,7 +20,7 @@ typedef struct tile {
     int32_t per_panel; /* vectors in a panel */
     int32_t vectors;   /* vectors in a row of the tile */
     LLVMValueRef p[TILE_PARAMETERS_MAX];
-    LLVMValueRef row[ROWS_MAX]; /* rows of A */
+    LLVMValueRef two_rows; /* 2 * lda */
 } tile;
 
 int32_t tile_parameters(const tile_shape *shape) {
@@ -34,96 +36,96 @@ static int64_t c_offset(const tile *t, int32_t v) {
     return (int64_t)v * t->g->lanes;
 }
 
-/* acc[chain] += A[.][term] B[term][.], with `term` floats into the rows of A and `b` at the term's row of the panel. */
-static void step(tile *t, accumulators acc, int32_t chain, LLVMValueRef k, int64_t k_offset, LLVMValueRef b) {
+/* What moves through a loop: pointers into A, one for every ROWS_PER_POINTER rows (the others are one addressing mode
+ * away, so that many rows need few registers), the place in the panel, and what to prefetch. */
+typedef struct cursor {
+    LLVMValueRef k, a[ROWS_MAX / ROWS_PER_POINTER + 1], b, next;
+} cursor;
+
+static LLVMValueRef row_of(tile *t, const cursor *at, int32_t r) {
+    LLVMValueRef base = at->a[r / ROWS_PER_POINTER];
+    int32_t below = r % ROWS_PER_POINTER;
+    return below == 0 ? base : ir_at(t->g, base, below == 1 ? t->p[TILE_LDA] : t->two_rows);
+}
+
+/* acc[chain] += A[.][term] B[term][.], the term `term` floats on from the cursor. */
+static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int64_t term) {
     ir *g = t->g;
     const tile_shape *s = t->shape;
     /* The operand with fewer vectors stays in registers, the other streams past it. */
     LLVMValueRef a[ROWS_MAX], bv[VECTORS_MAX];
     bool wide = s->mr < t->vectors;
     for (int32_t r = 0; r < s->mr; r++)
-        a[r] = wide ? ir_broadcast(g, ir_at_const(g, ir_at(g, t->row[r], k), k_offset)) : NULL;
+        a[r] = wide ? ir_broadcast(g, ir_at_const(g, row_of(t, at, r), term)) : NULL;
     for (int32_t v = 0; v < t->vectors; v++) {
         if (wide && s->mr > 1)
             ir_pin_loads(g);
-        bv[v] = ir_load(g, g->vector, ir_at_const(g, b, k_offset * FFN_PANEL + b_offset(t, v)), 4 * (uint32_t)g->lanes);
+        bv[v] = ir_load(g, g->vector, ir_at_const(g, at->b, term * FFN_PANEL + b_offset(t, v)), 4 * (uint32_t)g->lanes);
         for (int32_t r = 0; wide && r < s->mr; r++)
             acc[chain][r][v] = ir_fma(g, a[r], bv[v], acc[chain][r][v]);
     }
     for (int32_t r = 0; !wide && r < s->mr; r++) {
-        a[r] = ir_broadcast(g, ir_at_const(g, ir_at(g, t->row[r], k), k_offset));
+        a[r] = ir_broadcast(g, ir_at_const(g, row_of(t, at, r), term));
         for (int32_t v = 0; v < t->vectors; v++)
             acc[chain][r][v] = ir_fma(g, a[r], bv[v], acc[chain][r][v]);
     }
 }
 
-/* The hot loop: k groups of one term per chain, `turns` of them unrolled `unroll` times. */
-static void loop(tile *t, accumulators acc, LLVMValueRef *k, LLVMValueRef *b, LLVMValueRef *next, LLVMValueRef end,
-                 int32_t unroll, const char *name) {
+/* The hot loop: on to `end` terms of A, `unroll` terms of each chain in a turn. */
+static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_t unroll, const char *name) {
     ir *g = t->g;
     const tile_shape *s = t->shape;
+    int32_t pointers = (s->mr + ROWS_PER_POINTER - 1) / ROWS_PER_POINTER;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder), head = ir_block(g, name), exit = ir_block(g, "done");
     /* Tested at the top once, then at the bottom: the accumulators never move. */
-    LLVMBuildCondBr(g->builder, ir_less(g, *k, end), head, exit);
+    LLVMBuildCondBr(g->builder, ir_less(g, at->k, end), head, exit);
     LLVMPositionBuilderAtEnd(g->builder, head);
 
-    accumulators in;
-    LLVMValueRef k_in = LLVMBuildPhi(g->builder, g->i64, "k"), b_in = LLVMBuildPhi(g->builder, g->pointer, "b");
-    LLVMValueRef next_in = *next ? LLVMBuildPhi(g->builder, g->pointer, "next") : NULL;
-    accumulators out;
+    /* Values carried by the loop, each a phi: the cursor's, then the accumulators. */
+    LLVMValueRef *from[CARRIED_MAX], in[CARRIED_MAX], skipped[CARRIED_MAX];
+    int32_t count = 0;
+    from[count++] = &at->k;
+    from[count++] = &at->b;
+    for (int32_t i = 0; i < pointers; i++)
+        from[count++] = &at->a[i];
+    if (at->next)
+        from[count++] = &at->next;
     for (int32_t c = 0; c < s->chains; c++)
         for (int32_t r = 0; r < s->mr; r++)
             for (int32_t v = 0; v < t->vectors; v++)
-                out[c][r][v] = in[c][r][v] = LLVMBuildPhi(g->builder, g->vector, "acc");
+                from[count++] = &acc[c][r][v];
+    for (int32_t i = 0; i < count; i++) {
+        skipped[i] = *from[i];
+        *from[i] = in[i] = LLVMBuildPhi(g->builder, LLVMTypeOf(skipped[i]), "");
+    }
 
-    for (int32_t u = 0; u < unroll; u++) {
-        if (next_in)
-            ir_prefetch(g, ir_at_const(g, next_in, (int64_t)u * FFN_PANEL));
+    for (int32_t line = 0; at->next && line < s->prefetch; line++)
+        for (int32_t p = 0; p < s->panels; p++)
+            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL));
+    for (int32_t u = 0; u < unroll; u++)
         for (int32_t c = 0; c < s->chains; c++)
-            step(t, out, c, k_in, (int64_t)u * s->k_step + c, b_in);
-    }
+            step(t, acc, c, at, (int64_t)u * s->k_step + c);
+    int64_t terms = (int64_t)unroll * s->k_step;
+    at->k = ir_add(g, at->k, ir_int(g, terms));
+    at->b = ir_at_const(g, at->b, terms * FFN_PANEL);
+    for (int32_t i = 0; i < pointers; i++)
+        at->a[i] = ir_at_const(g, at->a[i], terms);
+    if (at->next)
+        at->next = ir_at(g, at->next, t->p[TILE_NEXT_STEP]);
 
-    LLVMValueRef k_out = ir_add(g, k_in, ir_int(g, (int64_t)unroll * s->k_step));
-    LLVMValueRef b_out = ir_at_const(g, b_in, (int64_t)unroll * s->k_step * FFN_PANEL);
-    LLVMValueRef next_out = next_in ? ir_at(g, next_in, t->p[TILE_NEXT_STEP]) : NULL;
-    LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
-    LLVMBuildCondBr(g->builder, ir_less(g, k_out, end), head, exit);
-
-    LLVMAddIncoming(k_in, (LLVMValueRef[]){*k, k_out}, (LLVMBasicBlockRef[]){before, latch}, 2);
-    LLVMAddIncoming(b_in, (LLVMValueRef[]){*b, b_out}, (LLVMBasicBlockRef[]){before, latch}, 2);
-    if (next_in)
-        LLVMAddIncoming(next_in, (LLVMValueRef[]){*next, next_out}, (LLVMBasicBlockRef[]){before, latch}, 2);
-    for (int32_t c = 0; c < s->chains; c++)
-        for (int32_t r = 0; r < s->mr; r++)
-            for (int32_t v = 0; v < t->vectors; v++)
-                LLVMAddIncoming(in[c][r][v], (LLVMValueRef[]){acc[c][r][v], out[c][r][v]},
-                                (LLVMBasicBlockRef[]){before, latch}, 2);
-
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder), sources[] = {before, latch};
+    LLVMBuildCondBr(g->builder, ir_less(g, at->k, end), head, exit);
     LLVMPositionBuilderAtEnd(g->builder, exit);
-    LLVMBasicBlockRef sources[] = {before, latch};
-#define MERGE(type, skipped, ran)                \
-    merged = LLVMBuildPhi(g->builder, type, ""); \
-    LLVMAddIncoming(merged, (LLVMValueRef[]){skipped, ran}, sources, 2)
-    LLVMValueRef merged;
-    MERGE(g->i64, *k, k_out);
-    *k = merged;
-    MERGE(g->pointer, *b, b_out);
-    *b = merged;
-    if (next_in) {
-        MERGE(g->pointer, *next, next_out);
-        *next = merged;
+    for (int32_t i = 0; i < count; i++) {
+        LLVMValueRef values[] = {skipped[i], *from[i]};
+        LLVMAddIncoming(in[i], values, sources, 2);
+        *from[i] = LLVMBuildPhi(g->builder, LLVMTypeOf(skipped[i]), "");
+        LLVMAddIncoming(*from[i], values, sources, 2);
     }
-    for (int32_t c = 0; c < s->chains; c++)
-        for (int32_t r = 0; r < s->mr; r++)
-            for (int32_t v = 0; v < t->vectors; v++) {
-                MERGE(g->vector, acc[c][r][v], out[c][r][v]);
-                acc[c][r][v] = merged;
-            }
-#undef MERGE
 }
 
 /* Chain c has one term more than the others if c < tail. */
-static void tails(tile *t, accumulators acc, LLVMValueRef k, LLVMValueRef b) {
+static void tails(tile *t, accumulators acc, const cursor *at) {
     ir *g = t->g;
     const tile_shape *s = t->shape;
     for (int32_t c = 0; c < s->chains; c++) {
@@ -133,7 +135,7 @@ static void tails(tile *t, accumulators acc, LLVMValueRef k, LLVMValueRef b) {
             for (int32_t v = 0; v < t->vectors; v++)
                 out[c][r][v] = acc[c][r][v];
         ir_if more = ir_if_begin(g, ir_less(g, ir_int(g, c), t->p[TILE_TAIL]), "tail");
-        step(t, out, c, k, c, b);
+        step(t, out, c, at, c);
         LLVMBasicBlockRef after = LLVMGetInsertBlock(g->builder);
         ir_if_end(g, &more);
         for (int32_t r = 0; r < s->mr; r++)
@@ -159,8 +161,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     t.vectors = shape->panels * t.per_panel;
     for (int32_t i = 0; i < count; i++)
         t.p[i] = ir_parameter(g, i, names[i]);
-    for (int32_t r = 0; r < shape->mr; r++)
-        t.row[r] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
+    t.two_rows = ir_mul(g, t.p[TILE_LDA], ir_int(g, 2));
 
     accumulators acc;
     for (int32_t c = 0; c < shape->chains; c++)
@@ -171,17 +172,18 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
                     ir_load(g, g->vector, ir_at_const(g, init, c * shape->plane_stride + c_offset(&t, v)), 4);
         }
 
-    LLVMValueRef k = ir_int(g, 0), b = t.p[TILE_B], next = shape->prefetch ? t.p[TILE_NEXT] : NULL;
+    cursor at = {.k = ir_int(g, 0), .b = t.p[TILE_B], .next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
+    for (int32_t r = 0; r < shape->mr; r += ROWS_PER_POINTER)
+        at.a[r / ROWS_PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
     LLVMValueRef end = ir_mul(g, t.p[TILE_K], ir_int(g, shape->k_step));
     LLVMValueRef turns =
         ir_mul(g, ir_div(g, t.p[TILE_K], ir_int(g, shape->unroll)), ir_int(g, (int64_t)shape->unroll * shape->k_step));
-    loop(&t, acc, &k, &b, &next, turns, shape->unroll, "hot");
-    if (shape->unroll > 1) {
-        next = NULL;
-        loop(&t, acc, &k, &b, &next, end, 1, "rest");
-    }
+    loop(&t, acc, &at, turns, shape->unroll, "hot");
+    at.next = NULL;
+    if (shape->unroll > 1)
+        loop(&t, acc, &at, end, 1, "rest");
     if (shape->chains > 1)
-        tails(&t, acc, k, b);
+        tails(&t, acc, &at);
 
     for (int32_t c = 0; c < shape->chains; c++)
         for (int32_t r = 0; r < shape->mr; r++) {

@@ -9,14 +9,14 @@
 #include "ir.h"
 
 typedef struct tile_shape {
-    int32_t mr;           /* rows */
-    int32_t panels;       /* panels of 16 columns side by side */
-    int64_t panel_stride; /* floats from a panel to the next one */
-    int32_t k_step;       /* chains of the stage: consecutive terms of one chain are this far apart */
-    int32_t chains;       /* chains held in registers at once; divides k_step */
-    int64_t plane_stride; /* floats between the chains' parts of init and c, where chains > 1 */
-    int32_t unroll;       /* terms of each chain in one turn of the loop */
-    bool prefetch;
+    int32_t mr;                      /* rows */
+    int32_t panels;                  /* panels of 16 columns side by side */
+    int64_t panel_stride;            /* floats from a panel to the next one */
+    int32_t k_step;                  /* chains of the stage: consecutive terms of one chain are this far apart */
+    int32_t chains;                  /* chains held in registers at once; divides k_step */
+    int64_t plane_stride;            /* floats between the chains' parts of init and c, where chains > 1 */
+    int32_t unroll;                  /* terms of each chain in one turn of the loop */
+    int32_t prefetch;                /* lines of each of the next panels fetched in one turn; 0: none */
     bool add_zero;                   /* the last addition of +0 before y is stored */
     const formula_graph *activation; /* applied in registers before the store; NULL: not */
 } tile_shape;
@@ -32,7 +32,7 @@ typedef enum tile_parameter {
     TILE_LDI,              /* floats between rows of init; 0 gives every row the bias */
     TILE_K,                /* terms of every chain */
     TILE_TAIL,             /* chains (the first ones) that have one term more; only where chains > 1 */
-    TILE_NEXT = TILE_TAIL, /* what to prefetch; a stage that prefetches has no interleaved chains */
+    TILE_NEXT = TILE_TAIL, /* where to prefetch in the next first panel; only where prefetch > 0 (then chains is 1) */
     TILE_NEXT_STEP,        /* floats to go on after each turn */
     TILE_PARAMETERS_MAX
 } tile_parameter;

@@ -1,11 +1,9 @@
 /* cache.c: a table of entries that are built once each
  *
- * One mutex guards the table and the state of its entries. It is held for a
- * lookup or a change of state, never while something is built, so a hit never
- * waits for a build. An entry's code is written by its builder alone, before
- * the state becomes READY, and is constant from then on: readers use it without
- * the mutex. Entries are never removed before the cache is destroyed, so a
- * pointer to one stays good. */
+ * One mutex guards the table and the state of its entries. It is held for a lookup or a change of state, never while
+ * something is built, so a hit never waits for a build. An entry's code is written by its builder alone, before the
+ * state becomes READY, and is constant from then on: readers use it without the mutex. Entries are never removed
+ * before the cache is destroyed, so a pointer to one stays good. */
 #include "cache.h"
 
 #include <pthread.h>
@@ -103,8 +101,7 @@ static entry *find(const cache *c, uint64_t hash, const ffn_spec *spec, const ff
     return NULL;
 }
 
-/* Without memory for a larger table the old one goes on serving, a little
- * slower. */
+/* Without memory for a larger table the old one goes on serving, a little slower. */
 static void grow(cache *c) {
     size_t slot_count = c->slot_count * 2;
     entry **slots = calloc(slot_count, sizeof(entry *));
@@ -181,8 +178,7 @@ ffn_status cache_get(cache *c, const ffn_spec *spec, const ffn_plan *plan, const
         did_build = true;
         build(c, e, how);
     } else {
-        /* A waiter takes the answer of the attempt it found running, even if
-         * another one has begun since. */
+        /* A waiter takes the answer of the attempt it found running, even if another one has begun since. */
         for (uint64_t attempt = e->attempt; e->state == ENTRY_BUILDING && e->attempt == attempt;) {
             pthread_cond_wait(&c->changed, &c->mutex);
         }

@@ -18,10 +18,9 @@
 #endif
 
 enum {
-    ROWS = 96,            /* rows that share one pass over the weights */
-    BLOCK = 512,          /* hidden columns at a time, gate and up counted each: 192 KiB of scratch with ROWS */
-    CHAINS_MAX = 4,       /* with at most CHAINED_COLUMNS output columns of a stage */
-    CHAINED_COLUMNS = 64, /* (fallback_chains) */
+    ROWS = 96,   /* rows that share one pass over the weights */
+    BLOCK = 512, /* hidden columns at a time, gate and up counted each: 192 KiB of scratch with ROWS */
+    CHAINS_MAX = 4,
 };
 
 /* One matrix product: columns of panels, over `terms` terms. */
@@ -138,16 +137,16 @@ static void expand_block(fallback_tile tile, const ffn_spec *spec, const packed_
     formula_eval(graph, count, scratch, up_pre, scratch);
 }
 
-/* Where partial sums wait between two hidden blocks: chain 0 in y, chain c at others + ((c - 1) ROWS + row) 64. */
+/* Where partial sums wait between two hidden blocks: chain 0 in y, chain c in row (c - 1) ROWS + row of `others`. */
 typedef struct partial_sums {
     float *y;
     int64_t ldy;
     float *others;
+    int64_t ld;
 } partial_sums;
 
 static float *partial_at(const partial_sums *in, int32_t chain, int64_t row, int64_t column) {
-    return chain == 0 ? in->y + row * in->ldy + column
-                      : in->others + ((chain - 1) * ROWS + row) * CHAINED_COLUMNS + column;
+    return chain == 0 ? in->y + row * in->ldy + column : in->others + ((chain - 1) * ROWS + row) * in->ld + column;
 }
 
 static void partial_load(const partial_sums *in, const product *of, int64_t first, int64_t height, int64_t column,
@@ -197,7 +196,7 @@ static int64_t hidden_floats(const ffn_spec *spec, bool gated) {
 }
 
 size_t fallback_scratch_bytes(const ffn_spec *spec) {
-    const int64_t others = (fallback_chains(spec->d_model) - 1) * ROWS * CHAINED_COLUMNS;
+    const int64_t others = (fallback_chains(spec->d_model) - 1) * ROWS * padded(spec->d_model);
     return (size_t)(hidden_floats(spec, ffn_spec_gated(spec)) + others) * sizeof(float);
 }
 
@@ -209,7 +208,8 @@ void fallback_run_by(fallback_tile tile, const ffn_spec *spec, const packed_layo
     float *hidden = scratch;
     for (int64_t row = row_begin; row < row_end; row += ROWS) {
         const int64_t rows = least(ROWS, row_end - row);
-        const partial_sums partial = {y + row * ldy, ldy, hidden + hidden_floats(spec, graph->gated)};
+        const partial_sums partial = {y + row * ldy, ldy, hidden + hidden_floats(spec, graph->gated),
+                                      padded(spec->d_model)};
         for (int64_t begin = 0; begin < spec->d_ff; begin += block) {
             const int64_t end = least(begin + block, spec->d_ff);
             expand_block(tile, spec, layout, graph, x + row * ldx, ldx, rows, packed, begin, end, hidden);
@@ -236,12 +236,11 @@ void fallback_expand_by(fallback_tile tile, const ffn_spec *spec, const packed_l
 }
 
 void fallback_contract_by(fallback_tile tile, const ffn_spec *spec, const packed_layout *layout, const float *hidden,
-                          const void *packed, float *y, int64_t ldy, void *scratch, int64_t n, int64_t col_begin,
-                          int64_t col_end) {
+                          const void *packed, float *y, int64_t ldy, int64_t n, int64_t col_begin, int64_t col_end) {
     const product down = contract_product(tile, spec, layout, packed);
     const int64_t stride = image_hidden_stride(spec);
     for (int64_t row = 0; row < n; row += ROWS) {
-        const partial_sums partial = {y + row * ldy, ldy, scratch};
+        const partial_sums partial = {.y = y + row * ldy, .ldy = ldy}; /* all terms at once: none wait */
         contract_panels(&down, hidden + row * stride, stride, least(ROWS, n - row), 0, spec->d_ff, col_begin, col_end,
                         &partial);
     }
@@ -262,5 +261,6 @@ void fallback_expand(const ffn_spec *spec, const packed_layout *layout, const fo
 
 void fallback_contract(const ffn_spec *spec, const packed_layout *layout, const float *hidden, const void *packed,
                        float *y, int64_t ldy, void *scratch, int64_t n, int64_t col_begin, int64_t col_end) {
-    fallback_contract_by(fallback_tile_best(), spec, layout, hidden, packed, y, ldy, scratch, n, col_begin, col_end);
+    (void)scratch; /* the whole sums stand in one tile; entries of an image have the same arguments */
+    fallback_contract_by(fallback_tile_best(), spec, layout, hidden, packed, y, ldy, n, col_begin, col_end);
 }

@@ -28,7 +28,6 @@ void fallback_expand_by(fallback_tile tile, const ffn_spec *spec, const packed_l
                         const formula_graph *graph, const float *x, int64_t ldx, const void *packed, float *hidden,
                         void *scratch, int64_t n, int64_t col_begin, int64_t col_end);
 void fallback_contract_by(fallback_tile tile, const ffn_spec *spec, const packed_layout *layout, const float *hidden,
-                          const void *packed, float *y, int64_t ldy, void *scratch, int64_t n, int64_t col_begin,
-                          int64_t col_end);
+                          const void *packed, float *y, int64_t ldy, int64_t n, int64_t col_begin, int64_t col_end);
 
 #endif

@@ -1,11 +1,9 @@
-/* kernel.c: a spec -> a handle; a handle -> the code of each n class, published
- * once it may be run
+/* kernel.c: a spec -> a handle; a handle -> the code of each n class, published once it may be run
  *
- * What `run` reads of a handle never changes but for `serving`, one atomic
- * pointer a class to a slot that is constant once published. A class without
- * code of its own is served by the nearest that has some, and by the portable
- * kernel where none has. Slots live until the handle is destroyed, so a running
- * thread never loses its code. */
+ * What `run` reads of a handle never changes but for `serving`, one atomic pointer a class to a slot that is
+ * constant once published. A class without code of its own is served by the nearest that has some, and by the
+ * portable kernel where none has. Slots live until the handle is destroyed, so a running thread never loses its
+ * code. */
 #include "kernel_handle.h"
 
 #include <stdlib.h>
@@ -17,8 +15,8 @@
 #include "plan.h"
 #include "verify.h"
 
-/* Who serves a class, in order of preference: a class for more rows has tiles
- * for fewer, the other way round it reads the weights more often. */
+/* Who serves a class, in order of preference: a class for more rows has tiles for fewer, the other way round it
+ * reads the weights more often. */
 static const ffn_n_class served_by[FFN_N_CLASSES][FFN_N_CLASSES] = {
     [FFN_N_1] = {FFN_N_1, FFN_N_2_4, FFN_N_5_16, FFN_N_17_UP},
     [FFN_N_2_4] = {FFN_N_2_4, FFN_N_5_16, FFN_N_1, FFN_N_17_UP},
@@ -26,8 +24,8 @@ static const ffn_n_class served_by[FFN_N_CLASSES][FFN_N_CLASSES] = {
     [FFN_N_17_UP] = {FFN_N_17_UP, FFN_N_5_16, FFN_N_2_4, FFN_N_1},
 };
 
-/* Scratch that serves the portable kernel and every class as planned; a class
- * the planner has no plan for adds nothing. */
+/* Scratch that serves the portable kernel and every class as planned; a class the planner has no plan for adds
+ * nothing. */
 static size_t planned_scratch_bytes(const ffn_context *context, const ffn_spec *spec) {
     size_t bytes = fallback_scratch_bytes(spec);
     for (int c = 0; c < FFN_N_CLASSES; ++c) {
@@ -92,8 +90,7 @@ void ffn_kernel_destroy(ffn_kernel *kernel) {
     free(kernel);
 }
 
-/* `slot` becomes the code of a class. Scratch is raised first: whoever sees the
- * slot checks against its own need. */
+/* `slot` becomes the code of a class. Scratch is raised first: whoever sees the slot checks against its own need. */
 static void publish(ffn_kernel *kernel, ffn_n_class n_class, kernel_slot *slot) {
     pthread_mutex_lock(&kernel->publishing);
     slot->next = kernel->slots;

@@ -1,8 +1,6 @@
-/* kernel_code.h: generated code as the cache shares it, and the context that
- * owns the cache
+/* kernel_code.h: generated code as the cache shares it, and the context that owns the cache
  *
- * A kernel_code is written once, by the thread that built it, and never changes
- * after it has been published. */
+ * A kernel_code is written once, by the thread that built it, and never changes after it has been published. */
 #ifndef FFN_KERNEL_CODE_H
 #define FFN_KERNEL_CODE_H
 
@@ -27,8 +25,7 @@ typedef struct kernel_code {
     size_t image_bytes;
 } kernel_code;
 
-/* Bytes -> mapped, checked against the spec, verified as the context says. On
- * failure nothing stays mapped. */
+/* Bytes -> mapped, checked against the spec, verified as the context says. On failure nothing stays mapped. */
 ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shape, const void *bytes, size_t size,
                             kernel_code *code, ffn_diag *diag);
 /* The source's image for a plan, through kernel_code_load. */

@@ -1,5 +1,4 @@
-/* kernel_handle.h: a handle as its two files see it: kernel.c publishes code,
- * kernel_run.c runs it */
+/* kernel_handle.h: a handle as its two files see it: kernel.c publishes code, kernel_run.c runs it */
 #ifndef FFN_KERNEL_HANDLE_H
 #define FFN_KERNEL_HANDLE_H
 

@@ -1,9 +1,7 @@
-/* kernel_run.c: arguments -> checked arguments -> a call of the code that
- * serves them
+/* kernel_run.c: arguments -> checked arguments -> a call of the code that serves them
  *
- * Invariant: nothing is written before every argument has been checked, and the
- * checks cost a few tens of nanoseconds: they compare numbers and read the
- * header of the packed weights, never the weights. */
+ * Invariant: nothing is written before every argument has been checked, and the checks cost a few tens of
+ * nanoseconds: they compare numbers and read the header of the packed weights, never the weights. */
 #include "kernel_handle.h"
 
 #include <stdint.h>
@@ -45,8 +43,7 @@ static ffn_status rows_span(const char *name, const float *data, int64_t ld, con
     return FFN_OK;
 }
 
-/* Rows of x and y may lie in one buffer if they share a stride and their
- * columns stay apart in every row. */
+/* Rows of x and y may lie in one buffer if they share a stride and their columns stay apart in every row. */
 static bool rows_apart(const ffn_args *args, span x, span y, int64_t width) {
     if (!spans_meet(x, y)) {
         return true;
@@ -87,8 +84,7 @@ static ffn_status check_call(const ffn_kernel *kernel, const ffn_args *args, ffn
     return FFN_OK;
 }
 
-/* What the code reads and writes, apart from rows: weights and scratch, neither
- * of which `written` may touch. */
+/* What the code reads and writes, apart from rows: weights and scratch, neither of which `written` may touch. */
 static ffn_status check_blocks(const ffn_kernel *kernel, const kernel_slot *slot, const ffn_args *args, span read,
                                span written, ffn_diag *diag) {
     const kernel_shape *shape = &kernel->shape;
@@ -158,8 +154,8 @@ ffn_status ffn_kernel_run(const ffn_kernel *kernel, const ffn_args *args, ffn_di
     return ffn_kernel_run_rows(kernel, args, 0, args != NULL && args->n > 0 ? args->n : 0, diag);
 }
 
-/* A stage's arguments; `rows` is x of the expand stage or y of the contract
- * stage. `*idle` if there is nothing to do. */
+/* A stage's arguments; `rows` is x of the expand stage or y of the contract stage. `*idle` if there is nothing to
+ * do. */
 static ffn_status check_stage(const ffn_kernel *kernel, const ffn_args *args, bool expand, const float *hidden,
                               int64_t col_begin, int64_t col_end, const kernel_slot **serving, bool *idle,
                               ffn_diag *diag) {

@@ -138,8 +138,8 @@ static ffn_status separate_sources(const ffn_spec *spec, const ffn_weights *weig
     return status;
 }
 
-static ffn_status sources_of(const ffn_spec *spec, const ffn_weights *weights, sources *from, ffn_diag *diag) {
-    const bool gated = ffn_spec_gated(spec);
+static ffn_status sources_of(const ffn_spec *spec, bool gated, const ffn_weights *weights, sources *from,
+                             ffn_diag *diag) {
     if ((unsigned)weights->gate_order > FFN_GATE_INTERLEAVED)
         return diag_fail(diag, FFN_BAD_ARGUMENT,
                          "weights.gate_order is %d: one of FFN_GATE_SEPARATE (0) to "
@@ -214,8 +214,10 @@ static void stage_write(const view *gate, const view *up, int64_t terms, int64_t
 
 ffn_status ffn_pack(const ffn_spec *spec, const ffn_weights *weights, void *packed, size_t packed_bytes,
                     ffn_diag *diag) {
-    size_t needed = 0;
-    ffn_status status = ffn_packed_bytes(spec, &needed, diag);
+    packed_layout at;
+    ffn_status status = ffn_spec_check(spec, diag);
+    if (status == FFN_OK)
+        status = packed_layout_of(spec, &at, diag);
     if (status != FFN_OK)
         return status;
     if (weights == NULL || packed == NULL)
@@ -223,15 +225,12 @@ ffn_status ffn_pack(const ffn_spec *spec, const ffn_weights *weights, void *pack
     if ((uintptr_t)packed % FFN_PACKED_ALIGN != 0)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "packed is at %p: its address must be a multiple of %d", packed,
                          FFN_PACKED_ALIGN);
-    if (packed_bytes < needed)
+    if (packed_bytes < (size_t)at.total_bytes)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "packed_bytes is %zu: this spec needs %zu (ffn_packed_bytes)",
-                         packed_bytes, needed);
+                         packed_bytes, (size_t)at.total_bytes);
     sources from;
-    packed_layout at;
     packed_header header;
-    status = sources_of(spec, weights, &from, diag);
-    if (status == FFN_OK)
-        status = packed_layout_of(spec, &at, diag);
+    status = sources_of(spec, packed_gated(&at), weights, &from, diag);
     if (status == FFN_OK)
         status = packed_header_make(spec, &at, &header, diag);
     if (status != FFN_OK)

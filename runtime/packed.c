@@ -69,7 +69,7 @@ ffn_status packed_header_make(const ffn_spec *spec, const packed_layout *layout,
                           .d_model = spec->d_model,
                           .d_ff = spec->d_ff,
                           .bias = spec->bias,
-                          .gated = ffn_spec_gated(spec),
+                          .gated = packed_gated(layout),
                           .total_bytes = (uint64_t)layout->total_bytes,
                           .spec_hash = packed_spec_hash(spec)};
     memcpy(made.magic, PACKED_MAGIC, sizeof PACKED_MAGIC);
@@ -126,10 +126,13 @@ ffn_status ffn_packed_bytes(const ffn_spec *spec, size_t *bytes, ffn_diag *diag)
 }
 
 ffn_status ffn_packed_check(const ffn_spec *spec, const void *packed, size_t packed_bytes, ffn_diag *diag) {
-    size_t needed = 0;
-    ffn_status status = ffn_packed_bytes(spec, &needed, diag);
+    packed_layout layout;
+    ffn_status status = ffn_spec_check(spec, diag);
+    if (status == FFN_OK)
+        status = packed_layout_of(spec, &layout, diag);
     if (status != FFN_OK)
         return status;
+    const size_t needed = (size_t)layout.total_bytes;
     if (packed != NULL && packed_bytes < sizeof(packed_header))
         return diag_fail(diag, FFN_BAD_WEIGHTS, "packed is %zu bytes long, the header alone is %zu", packed_bytes,
                          sizeof(packed_header));
@@ -139,11 +142,8 @@ ffn_status ffn_packed_check(const ffn_spec *spec, const void *packed, size_t pac
     if (packed_bytes < needed)
         return diag_fail(diag, FFN_BAD_WEIGHTS, "packed is cut short: %zu bytes of %zu", packed_bytes, needed);
 
-    packed_layout layout;
     packed_header right;
-    status = packed_layout_of(spec, &layout, diag);
-    if (status == FFN_OK)
-        status = packed_header_make(spec, &layout, &right, diag);
+    status = packed_header_make(spec, &layout, &right, diag);
     if (status != FFN_OK)
         return status;
     packed_seal seal;

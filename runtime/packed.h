@@ -3,8 +3,8 @@
  * A block is a header, the biases (each padded to panels with +0, all zero where the spec has none), the panels of the
  * expand stage and the panels of the contract stage. Panel p of a matrix with K rows holds columns 16p .. 16p+15 as
  * [K][16] floats, padded with +0. A gated expand stage alternates: gate panel 0, up panel 0, gate panel 1, ...
- * Every part is 64-byte aligned. The layout is a function of d_model, d_ff and gatedness, so it never changes with plan,
- * ISA or n. */
+ * Every part is 64-byte aligned. The layout is a function of d_model, d_ff and gatedness, so it never changes with
+ * plan, ISA or n. */
 #ifndef FFN_PACKED_H
 #define FFN_PACKED_H
 
@@ -21,9 +21,9 @@ typedef struct packed_header { /* 256 bytes, little-endian */
     uint32_t bias;
     uint32_t gated;
     uint64_t total_bytes;
-    uint64_t spec_hash;  /* XXH3 of the canonical spec text */
-    uint64_t checksum;   /* XXH3 of everything after the header */
-    uint32_t finite;     /* 1 if every weight and bias is finite */
+    uint64_t spec_hash; /* XXH3 of the canonical spec text */
+    uint64_t checksum;  /* XXH3 of everything after the header */
+    uint32_t finite;    /* 1 if every weight and bias is finite */
     uint32_t reserved;
     char spec_name[184]; /* ffn_spec_name, for people */
 } packed_header;

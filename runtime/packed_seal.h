@@ -40,6 +40,10 @@ static inline void packed_seal_end(const packed_seal *seal, packed_header *heade
     header->finite = seal->carries >> 31 == 0;
 }
 
+static inline bool packed_gated(const packed_layout *layout) {
+    return layout->expand_up != layout->expand;
+}
+
 /* The header of a block of this spec, all but what the seal fills in. */
 ffn_status packed_header_make(const ffn_spec *spec, const packed_layout *layout, packed_header *header, ffn_diag *diag);
 

@@ -15,12 +15,25 @@ static ffn_status check_dimension(const char *name, int64_t value, ffn_diag *dia
     return diag_fail(diag, FFN_BAD_SPEC, "%s is %" PRId64 ": it must be 1 to %" PRId64, name, value, FFN_DIM_MAX);
 }
 
+static const ffn_activation *activation_named(const char *name) {
+    const ffn_activation *row;
+    for (size_t i = 0; (row = ffn_activation_at(i)) != NULL; i++)
+        if (strcmp(row->name, name) == 0)
+            return row;
+    return NULL;
+}
+
 static ffn_status check_activation(const ffn_spec *spec, bool *gated, ffn_diag *diag) {
     if (!memchr(spec->activation, '\0', sizeof spec->activation))
         return diag_fail(diag, FFN_BAD_SPEC, "activation has no end: it is a string of at most %zu bytes",
                          sizeof spec->activation - 1);
     if (spec->activation[0] == '\0')
         return diag_fail(diag, FFN_BAD_SPEC, "activation is empty: a name, act(...) or gated(...) is needed");
+    const ffn_activation *row = activation_named(spec->activation);
+    if (row) { /* canonical as it stands; kernels are created often, and building a formula costs 0.2 ms */
+        *gated = row->gated;
+        return FFN_OK;
+    }
     char canonical[FFN_ACTIVATION_BYTES];
     ffn_diag inner;
     ffn_status status = formula_canonical(spec->activation, canonical, sizeof canonical, gated, &inner);

@@ -2,6 +2,7 @@
 #   cmake -D STEP=<step> -D BUILD=<build folder> -D SOURCE=<repository> -P install.cmake
 # Steps: tree (first), cmake, pkgconfig, symbols, needed.
 
+cmake_minimum_required(VERSION 3.25)
 set(work ${BUILD}/install_test)
 set(prefix "${work}/moved here") # a space, since users have them
 
@@ -88,8 +89,9 @@ endfunction()
 function(step_needed)
   installed(libffn\\.so libffn)
   run(${READELF} -d ${libffn} OUTPUT dynamic)
-  string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*\\[[^]\n]*" needed "${dynamic}")
-  list(TRANSFORM needed REPLACE ".*\\[" "")
+  string(REGEX REPLACE "[][]" "" dynamic "${dynamic}") # brackets would glue the elements of a list together
+  string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*" needed "${dynamic}")
+  list(TRANSFORM needed REPLACE ".*: " "")
   message(STATUS "libffn.so needs ${needed}")
   list(FILTER needed EXCLUDE REGEX "^(libc|libm|libpthread|ld-linux[-a-z0-9_]*)\\.so\\.[0-9]+$")
   if(needed)

@@ -69,7 +69,8 @@ Test(diag, a_failure_can_be_reworded_in_place) {
 }
 
 static const char *model_at(size_t i) {
-    static const char *const names[] = {"bert-base", "bert-large", "gpt2", "gpt2-xl", "llama2-7b", "llama3-8b", "relu"};
+    static const char *const names[] = {"bert-base", "bert-large", "gpt2", "gpt2-xl",
+                                        "llama2-7b", "llama3-8b",  "gelu", "relu"};
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
@@ -84,7 +85,8 @@ Test(near_names, typing_mistakes_are_understood) {
     expect_near("bertbase", ": did you mean bert-base?");   /* one missing */
     expect_near("bert-baase", ": did you mean bert-base?"); /* one too many */
     expect_near("BERT_BASE", ": did you mean bert-base?");  /* case and separator */
-    expect_near("relv", ": did you mean relu?");
+    expect_near("relv", ": did you mean relu, gelu?");
+    expect_near("rleu", ": did you mean relu, gelu?"); /* a swap is one mistake, two letters are two */
     expect_near("gpt-2", ": did you mean gpt2?");
 }
 

@@ -37,7 +37,7 @@ int main(void) {
     ffn_options options = {0};
 #ifdef WITH_COMPILER
     options.source = ffngen_source();
-    options.product = ffn_blas_product();
+    options.product = ffn_blas_product(true);
 #endif
     ffn_context *context = NULL;
     ffn_kernel *kernel = NULL;

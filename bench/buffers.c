@@ -1,6 +1,6 @@
-/* memory.c: huge-page buffers, seeded values, copies used in turn */
+/* buffers.c: huge-page buffers, seeded values, copies used in turn */
 #define _GNU_SOURCE
-#include "memory.h"
+#include "buffers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,7 @@ void bench_fill(float *values, int64_t count, float scale, uint64_t seed) {
 }
 
 int bench_copies_alloc(bench_copies *copies, size_t bytes, int64_t count) {
-    /* One line more than the round size: copies 2^k apart would meet in the same
-     * sets of the cache. */
+    /* One line more than the round size: copies 2^k apart would meet in the same sets of the cache. */
     size_t stride = (bytes + 63) / 64 * 64 + 64;
     *copies = (bench_copies){.stride = stride, .count = count};
     if (count < 1 || stride > SIZE_MAX / (size_t)count)

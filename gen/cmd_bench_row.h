@@ -1,0 +1,36 @@
+/* cmd_bench_row.h: one measurement of `ffngen bench` or `demo`, and its line in a table or in JSON */
+#ifndef CMD_BENCH_ROW_H
+#define CMD_BENCH_ROW_H
+
+#include "case.h"
+#include "cmd.h"
+#include "report.h"
+
+typedef struct bench_row {
+    const cmd *command;
+    bench_layer *layer;
+    bench_team *team;
+    ffn_isa isa; /* asked for; AUTO takes what serves */
+    int64_t n;
+    const float *x;           /* [n][d_model], dense; NULL: seeded values */
+    double seconds;           /* for the rounds */
+    const char *plan_changes; /* of cmd_plan_change, or NULL */
+    bool peer, cold;
+
+    cmd_kernel kernel; /* from here on: what was measured */
+    ffn_kernel_info info;
+    bench_report report;
+} bench_row;
+
+/* CMD_OK: measured. Else the failure was said; a kernel asked for but not to be had, and one that does not agree
+ * with its peer, are CMD_FAILED. Clear in any case. */
+int bench_row_measure(bench_row *row);
+void bench_row_clear(bench_row *row);
+
+/* False if the line is not out. */
+bool bench_row_json(const bench_row *row);
+/* A table for `count` specs; rows are printed as they come. */
+report_table bench_row_table(const ffn_spec *specs, int count);
+void bench_row_line(const bench_row *row, report_table *table);
+
+#endif

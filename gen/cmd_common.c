@@ -1,0 +1,118 @@
+/* cmd_common.c: messages, specs, kernels: what every subcommand needs */
+#include "cmd.h"
+
+#include "ffngen.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void say(const cmd *command, const char *kind, const char *format, va_list arguments) {
+    fflush(stdout); /* in the order it happened, where both go to one terminal */
+    fprintf(stderr, "ffngen%s%s: %s", command ? " " : "", command ? command->name : "", kind);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+int cmd_error(const cmd *command, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(command, "", format, arguments);
+    va_end(arguments);
+    if (status == CMD_USAGE)
+        fprintf(stderr, "See: ffngen %s%s--help\n", command ? command->name : "", command ? " " : "");
+    return status;
+}
+
+int cmd_diag(const cmd *command, const ffn_diag *diag) {
+    bool usage = diag->status == FFN_BAD_ARGUMENT || diag->status == FFN_BAD_SPEC;
+    return cmd_error(command, usage ? CMD_USAGE : CMD_FAILED, "%s", diag->text);
+}
+
+void cmd_note(const cmd *command, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(command, "note: ", format, arguments);
+    va_end(arguments);
+}
+
+int cmd_specs(const cmd *command, char **texts, int count, ffn_spec **specs) {
+    if (count == 0)
+        return cmd_error(command, CMD_USAGE, "no SPEC is given; one is like bert-base or d512-f2048-relu-bias");
+    *specs = malloc((size_t)count * sizeof **specs);
+    if (!*specs)
+        return cmd_error(command, CMD_FAILED, "no memory for %d specs", count);
+    for (int i = 0; i < count; i++) {
+        ffn_diag diag;
+        if (ffn_spec_parse(texts[i], &(*specs)[i], &diag)) {
+            free(*specs);
+            *specs = NULL;
+            return cmd_error(command, CMD_USAGE, "SPEC '%.100s': %s", texts[i], diag.text);
+        }
+    }
+    return CMD_OK;
+}
+
+int cmd_one_spec(const cmd *command, char **texts, int count, ffn_spec *spec) {
+    if (count > 1)
+        return cmd_error(command, CMD_USAGE, "one SPEC is wanted, '%.100s' is one more", texts[1]);
+    ffn_spec *specs = NULL;
+    int status = cmd_specs(command, texts, count, &specs);
+    if (!status)
+        *spec = specs[0];
+    free(specs);
+    return status;
+}
+
+bool cmd_isa_runs(const cmd *command, ffn_isa isa) {
+    if (isa == FFN_ISA_AUTO || ffn_isa_supported(isa))
+        return true;
+    char names[128] = "";
+    for (ffn_isa other = FFN_ISA_PORTABLE; other < FFN_ISA_COUNT; other++) {
+        size_t length = strlen(names);
+        if (ffn_isa_supported(other))
+            snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "", ffn_isa_name(other));
+    }
+    cmd_error(command, CMD_USAGE, "--isa: this CPU does not run %s; it runs %s", ffn_isa_name(isa), names);
+    return false;
+}
+
+ffn_status cmd_kernel_open(const ffn_spec *spec, const ffn_options *options, cmd_kernel *kernel, ffn_diag *diag) {
+    *kernel = (cmd_kernel){0};
+    ffn_options complete = *options;
+    complete.source = ffngen_source();
+    ffn_status status = ffn_context_create(&complete, &kernel->context, diag);
+    if (!status)
+        status = ffn_kernel_create(kernel->context, spec, &kernel->kernel, diag);
+    if (status)
+        cmd_kernel_close(kernel);
+    return status;
+}
+
+void cmd_kernel_close(cmd_kernel *kernel) {
+    if (kernel->kernel)
+        ffn_kernel_destroy(kernel->kernel);
+    ffn_context_destroy(kernel->context);
+    *kernel = (cmd_kernel){0};
+}
+
+int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n) {
+    ffn_diag diag = {0};
+    ffn_status status = ffn_kernel_prepare(kernel->kernel, n, &diag);
+    if (status == FFN_VERIFY_FAILED)
+        return cmd_error(command, CMD_FAILED, "%s", diag.text);
+    if (status)
+        cmd_note(command, "the portable kernel serves: %s", diag.text);
+    return CMD_OK;
+}
+
+const char *cmd_origin_name(ffn_origin origin) {
+    static const char *const names[] = {"fallback", "memory", "compiled", "image"};
+    return (size_t)origin < sizeof names / sizeof names[0] ? names[origin] : "unknown";
+}
+
+void cmd_plan_text(const ffn_plan *plan, char *text, size_t text_bytes) {
+    if (plan->tile_count == 0 || ffn_plan_format(plan, text, text_bytes, NULL))
+        snprintf(text, text_bytes, "portable");
+}

@@ -1,0 +1,171 @@
+/* cmd_demo.c: ffngen demo: the main job end to end on a trained layer: compile, verify, run, compare, measure
+ *
+ * The file holds the weights of a sublayer, token vectors x that entered it and the y that another program
+ * computed. Where it is not to be had, a preset with generated weights takes its place, and nothing stored is
+ * compared with. */
+#include "cmd_bench_row.h"
+#include "diag.h"
+#include "ffn_blas.h"
+#include "file.h"
+#include "options.h"
+#include "peer.h"
+#include "weights.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DATA_VARIABLE "FFN_DATA_DIR"
+#define DATA_FILE "use_lite_layer0.safetensors"
+#define DATA_SPEC "d512-f1536-relu-bias"
+#define PRESET "bert-base"
+#define STORED_DIFFERENCE_MAX 2e-5 /* of the largest |y|: two f32 programs that add in different orders */
+#define SECONDS 0.5
+
+typedef struct stored {
+    weights_file *file; /* NULL: generated weights */
+    const float *x, *y; /* [rows][d_model] */
+    int64_t rows;
+} stored;
+
+static ffn_status open_stored(const ffn_spec *spec, const char *path, stored *data, ffn_diag *diag) {
+    int64_t y_rows = 0, x_width = 0, y_width = 0;
+    ffn_status status = weights_open(spec, path, NULL, &data->file, diag);
+    if (!status)
+        status = weights_rows(data->file, "x", &data->x, &data->rows, &x_width, diag);
+    if (!status)
+        status = weights_rows(data->file, "y", &data->y, &y_rows, &y_width, diag);
+    if (!status && (data->rows != y_rows || x_width != spec->d_model || y_width != spec->d_model || y_rows < 1))
+        status = diag_fail(diag, FFN_BAD_FILE, "'%.200s': x and y are not the same number of rows of %lld values", path,
+                           (long long)spec->d_model);
+    return status;
+}
+
+static double stored_difference(const float *y, const float *expected, int64_t count) {
+    double largest = 0, furthest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double off = fabs((double)y[i] - (double)expected[i]);
+        largest = fmax(largest, fabs((double)expected[i]));
+        furthest = off <= furthest ? furthest : off; /* a NaN stays */
+    }
+    return largest > 0 ? furthest / largest : furthest;
+}
+
+static report_table demo_table(void) {
+    static const report_column columns[] = {{"n", 4, true},     {"compile ms", 0, true}, {"verify ms", 0, true},
+                                            {"error", 8, true}, {"bound", 8, true},      {"vs stored y", 0, true},
+                                            {"ms", 8, true},    {"GFLOP/s", 0, true},    {"%peak", 0, true},
+                                            {"%roof", 0, true}, {"vs openblas", 0, true}};
+    return report_begin(columns, sizeof columns / sizeof columns[0], false);
+}
+
+/* One line: measured on the first n rows of x, then checked against OpenBLAS in double and against the stored y. */
+static int demo_row(bench_row *row, const stored *data, report_table *table) {
+    int status = bench_row_measure(row);
+    if (status)
+        return status;
+    ffn_diag diag = {0};
+    ffn_verify_report verified = {0};
+    if (ffn_kernel_verify(row->kernel.kernel, row->n, ffn_blas_product(true), &verified, &diag))
+        status = cmd_diag(row->command, &diag);
+    const bench_report *r = &row->report;
+    report_cell(table, "%lld", (long long)row->n);
+    report_cell(table, "%.1f", row->info.compile_ms);
+    report_cell(table, "%.1f", row->info.verify_ms);
+    report_cell(table, "%.2g", verified.max_error);
+    report_cell(table, "%.2g", verified.error_bound);
+    double off = 0;
+    if (data->y) {
+        off = stored_difference(r->y, data->y, row->n * row->layer->spec.d_model);
+        report_cell(table, "%.2g", off);
+    } else
+        report_cell(table, "-");
+    report_cell(table, "%.4f", r->ms_min);
+    report_cell(table, "%.1f", r->gflops);
+    report_cell(table, "%.1f", r->fraction_of_peak * 100);
+    report_cell(table, "%.1f", r->fraction_of_roof * 100);
+    report_cell(table, "%.2fx", r->peer_ms_median / r->ms_median);
+    if (!(off <= STORED_DIFFERENCE_MAX))
+        status = cmd_error(row->command, CMD_FAILED, "n = %lld: y is %.3g of the largest |y| away from the stored one",
+                           (long long)row->n, off);
+    return status;
+}
+
+static int demo(const cmd *command, const ffn_spec *spec, const stored *data) {
+    ffn_diag diag = {0};
+    ffn_machine machine;
+    bench_layer layer;
+    ffn_machine_read(&machine);
+    if (bench_layer_create(spec, data->file ? weights_of(data->file) : NULL, false, &machine, &layer, &diag))
+        return cmd_diag(command, &diag);
+    bench_team *team = bench_team_create(1);
+    int status = team ? CMD_OK : cmd_error(command, CMD_FAILED, "no memory");
+    const int64_t rows[] = {1, 4, 16, data->x ? data->rows : 128};
+    ffn_isa best = ffn_isa_best();
+    printf("one thread, %s; peer: %s plus a vectorised activation loop\n", ffn_isa_name(best), bench_peer_name());
+    report_table table = {0};
+    if (team)
+        table = demo_table();
+    for (size_t i = 0; team && i < sizeof rows / sizeof rows[0] && !ferror(stdout); i++) {
+        if (data->x && (rows[i] > data->rows || (i && rows[i] <= rows[i - 1])))
+            continue;
+        bench_row row = {.command = command,
+                         .layer = &layer,
+                         .team = team,
+                         .n = rows[i],
+                         .x = data->x,
+                         .seconds = SECONDS,
+                         .peer = true};
+        int done = demo_row(&row, data, &table);
+        status = done ? done : status;
+        bench_row_clear(&row);
+    }
+    if (team && !report_end(&table))
+        status = CMD_FAILED;
+    if (!status && data->y)
+        printf("\nagrees with the stored outputs within %g of the largest |y|\n", STORED_DIFFERENCE_MAX);
+    bench_team_destroy(team);
+    bench_layer_destroy(&layer);
+    return status;
+}
+
+static int run(const cmd *command, int argc, char **argv) {
+    const char *path = NULL, *folder = getenv(DATA_VARIABLE);
+    const option_row table[] = {{"weights", 'w', OPTION_TEXT, &path, "FILE",
+                                 "w1, b1, w2, b2, x and y (default: " DATA_FILE " in " DATA_VARIABLE ")", NULL},
+                                {0}};
+    int operands, status;
+    if (!options_parse(command, table, argc, argv, &operands, &status))
+        return status;
+    if (operands < argc)
+        return cmd_error(command, CMD_USAGE, "no operand is wanted, but '%.100s' is given", argv[operands]);
+    char found[4096];
+    if (!path && folder && *folder) {
+        int length = snprintf(found, sizeof found, "%s/" DATA_FILE, folder);
+        if (length > 0 && (size_t)length < sizeof found && access(found, F_OK) == 0)
+            path = found;
+    }
+    ffn_spec spec;
+    stored data = {0};
+    ffn_diag diag = {0};
+    ffn_status opened = ffn_spec_parse(path ? DATA_SPEC : PRESET, &spec, &diag);
+    if (!opened && path)
+        opened = open_stored(&spec, path, &data, &diag);
+    if (opened)
+        status = cmd_diag(command, &diag);
+    else {
+        if (path)
+            printf("%s on the layer in %s: %lld token vectors\n", DATA_SPEC, file_label(path), (long long)data.rows);
+        else
+            printf("%s with generated weights and rows: no --weights, and no " DATA_FILE " in " DATA_VARIABLE "\n",
+                   PRESET);
+        status = demo(command, &spec, &data);
+    }
+    weights_close(data.file);
+    return status;
+}
+
+const cmd cmd_demo = {
+    "demo", "[--weights FILE]", "Compiles, verifies, runs and measures a trained layer, as a table.", NULL, run, true};

@@ -1,0 +1,136 @@
+/* cmd_list.c: ffngen list: the tables of presets, activations and ISAs */
+#include "cmd.h"
+#include "isa.h"
+#include "json.h"
+#include "options.h"
+#include "report.h"
+
+#include "diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* The table is printed once all of its widths are known; JSON lines go out one by one. */
+typedef struct listing {
+    bool json, failed;
+    report_table table;
+} listing;
+
+static void list_presets(listing *list) {
+    static const report_column columns[] = {{"preset", 0, false}, {"spec", 0, false}, {"source", 0, false}};
+    if (!list->json)
+        list->table = report_begin(columns, COUNT(columns), true);
+    const ffn_preset *preset;
+    for (size_t i = 0; (preset = ffn_preset_at(i)) != NULL && !list->failed; i++) {
+        if (list->json) {
+            json_line line = json_begin();
+            json_text(&line, "preset", preset->name);
+            json_text(&line, "spec", preset->spec);
+            json_text(&line, "source_of_sizes", preset->source);
+            list->failed = !json_end(&line);
+            continue;
+        }
+        report_cell(&list->table, "%s", preset->name);
+        report_cell(&list->table, "%s", preset->spec);
+        report_cell(&list->table, "%s", preset->source);
+    }
+}
+
+static void list_activations(listing *list) {
+    static const report_column columns[] = {
+        {"activation", 0, false}, {"parameters", 0, false}, {"of", 0, false}, {"formula", 0, false}};
+    if (!list->json)
+        list->table = report_begin(columns, COUNT(columns), true);
+    const ffn_activation *activation;
+    for (size_t i = 0; (activation = ffn_activation_at(i)) != NULL && !list->failed; i++) {
+        if (list->json) {
+            json_line line = json_begin();
+            json_text(&line, "activation", activation->name);
+            json_text(&line, "parameters", activation->parameters);
+            json_flag(&line, "gated", activation->gated);
+            json_text(&line, "formula", activation->formula);
+            json_text(&line, "notes", activation->notes);
+            list->failed = !json_end(&line);
+            continue;
+        }
+        report_cell(&list->table, "%s", activation->name);
+        report_cell(&list->table, "%s", *activation->parameters ? activation->parameters : "-");
+        report_cell(&list->table, "%s", activation->gated ? "g, u" : "x");
+        report_cell(&list->table, "%s", activation->formula);
+    }
+}
+
+static void list_isas(listing *list) {
+    static const report_column columns[] = {{"isa", 0, false},
+                                            {"f32 lanes", 0, true},
+                                            {"registers", 0, true},
+                                            {"CPU features", 0, false},
+                                            {"here", 0, false}};
+    if (!list->json)
+        list->table = report_begin(columns, COUNT(columns), true);
+    for (ffn_isa isa = FFN_ISA_PORTABLE; isa < FFN_ISA_COUNT && !list->failed; isa++) {
+        const isa_row *row = isa_row_of(isa);
+        bool supported = ffn_isa_supported(isa), best = isa == ffn_isa_best();
+        char needs[192] = "";
+        if (row)
+            cpu_features_format(row->needs, needs, sizeof needs);
+        if (list->json) {
+            json_line line = json_begin();
+            json_text(&line, "isa", ffn_isa_name(isa));
+            if (row) {
+                json_integer(&line, "lanes", row->lanes);
+                json_integer(&line, "registers", row->registers);
+                json_text(&line, "cpu_features", needs);
+            }
+            json_flag(&line, "supported", supported);
+            json_flag(&line, "best", best);
+            list->failed = !json_end(&line);
+            continue;
+        }
+        report_cell(&list->table, "%s", ffn_isa_name(isa));
+        report_cell(&list->table, row ? "%d" : "-", row ? row->lanes : 0);
+        report_cell(&list->table, row ? "%d" : "-", row ? row->registers : 0);
+        report_cell(&list->table, "%s", row ? needs : "none");
+        report_cell(&list->table, "%s", best ? "yes, the best" : supported ? "yes" : "no");
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*print)(listing *list);
+} subjects[] = {{"presets", list_presets}, {"activations", list_activations}, {"isas", list_isas}};
+
+static const char *subject_at(size_t i) {
+    return i < sizeof subjects / sizeof subjects[0] ? subjects[i].name : NULL;
+}
+
+static int run(const cmd *command, int argc, char **argv) {
+    listing list = {0};
+    const option_row table[] = {{"json", 0, OPTION_FLAG, &list.json, NULL, "one JSON object a line", NULL}, {0}};
+    int operands, status;
+    if (!options_parse(command, table, argc, argv, &operands, &status))
+        return status;
+    if (operands == argc)
+        return cmd_error(command, CMD_USAGE, "what is to be listed? presets, activations or isas");
+    if (argc - operands > 1)
+        return cmd_error(command, CMD_USAGE, "one list at a time: '%s' is one more", argv[operands + 1]);
+    for (int i = 0; i < COUNT(subjects); i++) {
+        if (strcmp(subjects[i].name, argv[operands]))
+            continue;
+        subjects[i].print(&list);
+        bool out = !list.failed && (list.json || report_end(&list.table));
+        return out ? CMD_OK : CMD_FAILED;
+    }
+    char near[192];
+    diag_near_names(argv[operands], subject_at, near, sizeof near);
+    return cmd_error(command, CMD_USAGE, "'%s' is not one of presets, activations, isas%s", argv[operands], near);
+}
+
+const cmd cmd_list = {"list",
+                      "presets|activations|isas [--json]",
+                      "Lists the known models, the activations or the instruction sets.",
+                      NULL,
+                      run,
+                      false};

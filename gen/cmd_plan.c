@@ -1,0 +1,65 @@
+/* cmd_plan.c: "field=value,..." -> changes of a plan, for those who measure plans */
+#include "cmd.h"
+
+#include "diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* "6x2/4x2/1x4", tallest first. */
+static bool parse_tiles(const char *text, ffn_plan *plan) {
+    plan->tile_count = 0;
+    for (const char *at = text;; at++) {
+        int mr, panels, used = 0;
+        if (plan->tile_count == FFN_TILES_MAX || sscanf(at, "%dx%d%n", &mr, &panels, &used) != 2)
+            return false;
+        plan->tiles[plan->tile_count++] = (ffn_tile){mr, panels};
+        at += used;
+        if (*at != '/')
+            return *at == '\0';
+    }
+}
+
+ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag) {
+    ffn_plan changed = *plan;
+    const struct {
+        const char *name;
+        int64_t *wide;
+        int32_t *narrow;
+    } fields[] = {{"m_block", &changed.m_block, NULL},
+                  {"f_block", &changed.f_block, NULL},
+                  {"k_block", &changed.k_block, NULL},
+                  {"unroll", NULL, &changed.unroll},
+                  {"prefetch", NULL, &changed.prefetch}};
+    for (const char *item = changes; *item;) {
+        size_t length = strcspn(item, ",");
+        char text[256], *value;
+        if (length >= sizeof text)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "an item of the plan is longer than %zu characters", sizeof text);
+        snprintf(text, sizeof text, "%.*s", (int)length, item);
+        item += length + (item[length] == ',');
+        value = strchr(text, '=');
+        if (!value)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "'%s' is not FIELD=VALUE; fields are " CMD_PLAN_FIELDS, text);
+        *value++ = '\0';
+        if (!strcmp(text, "tiles")) {
+            if (!parse_tiles(value, &changed))
+                return diag_fail(diag, FFN_BAD_ARGUMENT, "tiles: '%s' is not like 6x2/4x2/1x4, rows x panels", value);
+            continue;
+        }
+        size_t field = 0, count = sizeof fields / sizeof fields[0];
+        while (field < count && strcmp(fields[field].name, text))
+            field++;
+        if (field == count)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "no plan field '%s'; fields are " CMD_PLAN_FIELDS, text);
+        int number, used = 0;
+        if (sscanf(value, "%d%n", &number, &used) != 1 || value[used] || number < 0)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "%s: '%s' is not a whole number", text, value);
+        if (fields[field].wide)
+            *fields[field].wide = number;
+        else
+            *fields[field].narrow = number;
+    }
+    *plan = changed;
+    return FFN_OK;
+}

@@ -1,0 +1,63 @@
+/* ffngen.c: the command: its first argument -> a subcommand; what could not be written is never a success */
+#include "ffngen.h"
+#include "cmd.h"
+#include "diag.h"
+#include "peer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const cmd *const commands[] = {&cmd_run,  &cmd_verify, &cmd_bench, &cmd_explain,
+                                      &cmd_emit, &cmd_list,   &cmd_demo,  NULL};
+
+static const char *command_name_at(size_t i) {
+    return commands[i] ? commands[i]->name : NULL;
+}
+
+static void print_help(void) {
+    printf("usage: ffngen COMMAND [arguments]\n\n"
+           "Generates, runs and measures feed-forward-network kernels specialised to one shape and activation.\n\n"
+           "commands:\n");
+    for (const cmd *const *command = commands; *command; command++)
+        printf("  %-8s  %s\n", (*command)->name, (*command)->summary);
+    printf("\nA SPEC is a preset (bert-base) or a text such as d512-f2048-relu-bias or d4096-f14336-swiglu.\n"
+           "'ffngen COMMAND --help' tells the rest; 'ffngen --version' the versions.\n"
+           "Exit status: 0 done, 1 a check or the work failed, 2 bad usage.\n");
+}
+
+static int dispatch(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name)
+        return cmd_error(NULL, CMD_USAGE, "no command is given");
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_help();
+        return CMD_OK;
+    }
+    if (!strcmp(name, "--version")) {
+        printf("ffngen %s, LLVM %s\n", FFN_VERSION, ffngen_llvm_version());
+        return CMD_OK;
+    }
+    for (const cmd *const *command = commands; *command; command++) {
+        if (strcmp((*command)->name, name))
+            continue;
+        if ((*command)->measures && bench_peer_clean_start(argv))
+            return cmd_error(*command, CMD_FAILED, "could not start anew without OPENBLAS_CORETYPE: %s",
+                             strerror(errno));
+        return (*command)->run(*command, argc - 1, argv + 1);
+    }
+    char near[192];
+    diag_near_names(name, command_name_at, near, sizeof near);
+    return cmd_error(NULL, CMD_USAGE, "unknown command '%s'%s", name, near);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error to report, not a silent death */
+    int status = dispatch(argc, argv);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "ffngen: standard output could not be written: %s\n", strerror(errno));
+        status = status ? status : CMD_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,186 @@
+/* activation.c: templates/activations.def -> the table of built-in activations, and the text of one -> row and
+ * parameters */
+#include <stdio.h>
+#include <string.h>
+
+#include "diag.h"
+#include "formula_ast.h"
+
+static const activation_row rows[] = {
+#define FFN_PLAIN false
+#define FFN_GATED true
+#define FFN_ACTIVATION_ROW(NAME, GATED, PARAMETERS, LEAST, MOST, ULPS, DEFINITION, NOTES, ...) \
+    {{NAME, PARAMETERS, DEFINITION, NOTES, GATED}, #__VA_ARGS__, ULPS, LEAST, MOST},
+#include "../templates/activations.def"
+#undef FFN_PLAIN
+#undef FFN_GATED
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+const activation_row *activation_row_at(size_t i) {
+    return i < ROW_COUNT ? &rows[i] : NULL;
+}
+
+const ffn_activation *ffn_activation_at(size_t i) {
+    return i < ROW_COUNT ? &rows[i].shown : NULL;
+}
+
+static const char *row_name_at(size_t i) {
+    return i < ROW_COUNT ? rows[i].shown.name : NULL;
+}
+
+bool activation_parameter_at(const activation_row *row, int32_t i, char name[AST_WORD_BYTES], float *preset) {
+    const char *at = row->shown.parameters;
+    for (; i > 0 && *at; i--) {
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    if (*at == '\0')
+        return false;
+    const size_t length = strcspn(at, "="), number = strcspn(at + length + 1, ",");
+    snprintf(name, AST_WORD_BYTES, "%.*s", (int)length, at);
+    double value = 0;
+    number_parse(at + length + 1, number, &value);
+    *preset = (float)value;
+    return true;
+}
+
+typedef struct cursor {
+    const char *text, *at, *end;
+    ffn_diag *diag;
+} cursor;
+
+static int column_of(const cursor *c) {
+    return (int)(c->at - c->text) + 1;
+}
+
+static void skip_spaces(cursor *c) {
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t'))
+        c->at++;
+}
+
+static bool accept(cursor *c, char symbol) {
+    skip_spaces(c);
+    if (c->at == c->end || *c->at != symbol)
+        return false;
+    c->at++;
+    return true;
+}
+
+static ffn_status parse_parameter(cursor *c, activation_text *parsed) {
+    const activation_row *const row = parsed->row;
+    char name[AST_WORD_BYTES];
+    float preset;
+    skip_spaces(c);
+    if (!activation_parameter_at(row, parsed->parameter_count, name, &preset)) {
+        if (parsed->parameter_count == 0)
+            return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: %s has no parameters", column_of(c), row->shown.name);
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: %s has only the parameters %s", column_of(c),
+                         row->shown.name, row->shown.parameters);
+    }
+    const int column = column_of(c);
+    const bool negative = accept(c, '-');
+    skip_spaces(c);
+    const size_t length = number_length(c->at, c->end);
+    double value = 0;
+    if (length == 0)
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: the parameter %s of %s is a number, as in %s", column_of(c),
+                         name, row->shown.name, row->shown.parameters);
+    if (number_parse(c->at, length, &value) != NUMBER_OK)
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: the parameter %s of %s is not a number f32 can hold",
+                         column_of(c), name, row->shown.name);
+    value = negative ? -value : value;
+    if (value < row->least || value > row->most)
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: the parameter %s of %s lies between %g and %g", column,
+                         name, row->shown.name, row->least, row->most);
+    c->at += length;
+    parsed->parameters[parsed->parameter_count++] = (float)value;
+    return FFN_OK;
+}
+
+static ffn_status parse_parameters(cursor *c, activation_text *parsed) {
+    if (accept(c, '(')) {
+        do {
+            const ffn_status status = parse_parameter(c, parsed);
+            if (status != FFN_OK)
+                return status;
+        } while (accept(c, ','));
+        if (!accept(c, ')'))
+            return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: expected \")\" or \",\" after a parameter of %s",
+                             column_of(c), parsed->row->shown.name);
+    }
+    skip_spaces(c);
+    if (c->at < c->end)
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: \"%.*s\" after the activation %s", column_of(c),
+                         (int)(c->end - c->at < 16 ? c->end - c->at : 16), c->at, parsed->row->shown.name);
+    char name[AST_WORD_BYTES];
+    float preset;
+    while (activation_parameter_at(parsed->row, parsed->parameter_count, name, &preset))
+        parsed->parameters[parsed->parameter_count++] = preset;
+    return FFN_OK;
+}
+
+/* act(F) or gated(F): F ends at the last closing parenthesis. */
+static ffn_status parse_formula(cursor *c, activation_text *parsed, const char *word) {
+    const char *end = c->end;
+    while (end > c->at && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    if (!accept(c, '('))
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: %s is followed by a formula of %s in parentheses",
+                         column_of(c), word, parsed->gated ? "g and u" : "x");
+    if (end <= c->at || end[-1] != ')')
+        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: expected \")\" at the end of %s(...)",
+                         (int)(end - c->text) + 1, word);
+    parsed->formula = (ast_text){c->at, end - 1, c->text};
+    return FFN_OK;
+}
+
+ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag) {
+    cursor c = {text, text, text + strlen(text), diag};
+    skip_spaces(&c);
+    const char *const word = c.at;
+    const int column = column_of(&c);
+    while (c.at < c.end && ((*c.at >= 'a' && *c.at <= 'z') || (*c.at >= 'A' && *c.at <= 'Z') ||
+                            (*c.at >= '0' && *c.at <= '9') || *c.at == '_'))
+        c.at++;
+    char name[AST_WORD_BYTES];
+    const size_t length = (size_t)(c.at - word);
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word);
+    activation_text result = {0};
+    ffn_status status = FFN_OK;
+    if (strcmp(name, "act") == 0 || strcmp(name, "gated") == 0) {
+        result.gated = name[0] == 'g';
+        status = parse_formula(&c, &result, name);
+    } else {
+        for (size_t i = 0; i < ROW_COUNT && !result.row; i++)
+            if (strcmp(name, rows[i].shown.name) == 0)
+                result.row = &rows[i];
+        if (!result.row) {
+            char near[128] = "";
+            diag_near_names(name, row_name_at, near, sizeof near);
+            return diag_fail(diag, FFN_BAD_SPEC, "column %d: unknown activation \"%s\"%s", column, name,
+                             near[0] ? near : ": a name of the list, act(F) or gated(F) was expected");
+        }
+        result.gated = result.row->shown.gated;
+        status = parse_parameters(&c, &result);
+    }
+    if (status == FFN_OK)
+        *parsed = result;
+    return status;
+}
+
+ast_text activation_formula(const activation_text *parsed) {
+    if (!parsed->row)
+        return parsed->formula;
+    const char *const kernel = parsed->row->kernel;
+    return (ast_text){kernel, kernel + strlen(kernel), kernel};
+}
+
+void activation_names(const activation_text *parsed, char names[ACTIVATION_NAMES_BYTES]) {
+    int used = snprintf(names, ACTIVATION_NAMES_BYTES, "%s", parsed->gated ? "g,u" : "x");
+    char name[AST_WORD_BYTES];
+    float preset;
+    for (int32_t i = 0; parsed->row && activation_parameter_at(parsed->row, i, name, &preset); i++)
+        used += snprintf(names + used, ACTIVATION_NAMES_BYTES - (size_t)used, ",%s", name);
+}

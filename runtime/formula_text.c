@@ -1,0 +1,163 @@
+/* formula_text.c: the text of an activation -> its canonical text, one text for one meaning
+ *
+ * Invariant: a canonical text reads back as the same operations and is its own canonical text. So parentheses stay
+ * where they decide the order of operations, which decides the bits, and nowhere else. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diag.h"
+#include "formula_ast.h"
+
+typedef struct writer {
+    char *text;
+    size_t bytes, used;
+    bool full;
+    const ast_arena *arena;
+    bool gated;
+} writer;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void
+put(writer *w, const char *format, ...) {
+    if (w->full)
+        return;
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(w->text + w->used, w->bytes - w->used, format, args);
+    va_end(args);
+    w->full = length < 0 || (size_t)length >= w->bytes - w->used;
+    w->used += w->full ? 0 : (size_t)length;
+}
+
+/* How an operation is written: between its operands at a level of precedence, or as a call (level 0). */
+typedef struct form {
+    int32_t kind, level, operands;
+    const char *text;
+} form;
+
+enum { LEVEL_COMPARE = 1, LEVEL_SUM = 6, LEVEL_PRODUCT = 7, LEVEL_UNARY = 8 };
+
+static const form forms[] = {
+    {FORMULA_OP_ADD, LEVEL_SUM, 2, "+"},
+    {FORMULA_OP_SUB, LEVEL_SUM, 2, "-"},
+    {FORMULA_OP_MUL, LEVEL_PRODUCT, 2, "*"},
+    {FORMULA_OP_DIV, LEVEL_PRODUCT, 2, "/"},
+    {FORMULA_OP_LT, LEVEL_COMPARE, 2, "<"},
+    {FORMULA_OP_LE, LEVEL_COMPARE, 2, "<="},
+    {AST_GT, LEVEL_COMPARE, 2, ">"},
+    {AST_GE, LEVEL_COMPARE, 2, ">="},
+    {FORMULA_OP_EQ, LEVEL_COMPARE, 2, "=="},
+    {FORMULA_OP_NE, LEVEL_COMPARE, 2, "!="},
+    {FORMULA_OP_NEG, LEVEL_UNARY, 1, "-"},
+    {FORMULA_OP_SELECT, 0, 3, "select"},
+    {AST_MIN, 0, 2, "min"},
+    {AST_MAX, 0, 2, "max"},
+    {AST_CLAMP, 0, 3, "clamp"},
+    {AST_ABS, 0, 1, "abs"},
+    {FORMULA_OP_SQRT, 0, 1, "sqrt"},
+    {FORMULA_OP_FMA, 0, 3, "fma"},
+};
+
+static form form_of(const ast_node *node) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (forms[i].kind == node->kind)
+            return forms[i];
+    const ast_function *const function = ast_function_at(node->as.index); /* nothing else is in a user's formula */
+    return (form){AST_CALL, 0, function->arity, function->name};
+}
+
+/* The parser bounds the number of operations, and so the depth. */
+static void put_node(writer *w, int32_t index, int32_t level) {
+    const ast_node *const node = &w->arena->nodes[index];
+    if (node->kind == FORMULA_OP_NUMBER) {
+        char number[NUMBER_TEXT_BYTES];
+        number_format((float)node->as.number, number);
+        put(w, "%s", number);
+        return;
+    }
+    if (node->kind == FORMULA_OP_ARGUMENT) {
+        put(w, "%s", !w->gated ? "x" : node->as.index == 0 ? "g" : "u");
+        return;
+    }
+    const form shape = form_of(node);
+    const uint16_t operands[3] = {node->a, node->b, node->c};
+    if (shape.level == 0) {
+        put(w, "%s(", shape.text);
+        for (int32_t i = 0; i < shape.operands; i++) {
+            put(w, "%s", i > 0 ? "," : "");
+            put_node(w, operands[i], LEVEL_COMPARE);
+        }
+        put(w, ")");
+        return;
+    }
+    const char *const open = shape.level < level ? "(" : "", *const close = shape.level < level ? ")" : "";
+    put(w, "%s", open);
+    if (shape.operands == 2)
+        put_node(w, node->a, shape.level);
+    put(w, "%s", shape.text);
+    put_node(w, shape.operands == 2 ? node->b : node->a, shape.level + (shape.operands == 2));
+    put(w, "%s", close);
+}
+
+static ffn_status put_formula(writer *w, const activation_text *parsed, ffn_diag *diag) {
+    ast_arena arena;
+    arena.count = 0;
+    ast_body body;
+    const ffn_status status =
+        ast_parse(parsed->formula, &(ast_rules){parsed->gated ? "g,u" : "x", false}, &arena, &body, diag);
+    if (status != FFN_OK)
+        return status;
+    w->arena = &arena;
+    put(w, "%s(", parsed->gated ? "gated" : "act");
+    put_node(w, body.result, LEVEL_COMPARE);
+    put(w, ")");
+    return FFN_OK;
+}
+
+/* Parameters up to the last one that is not the default. */
+static void put_row(writer *w, const activation_text *parsed) {
+    int32_t count = 0;
+    char name[AST_WORD_BYTES], number[NUMBER_TEXT_BYTES];
+    float preset;
+    for (int32_t i = 0; activation_parameter_at(parsed->row, i, name, &preset); i++)
+        if (parsed->parameters[i] != preset)
+            count = i + 1;
+    put(w, "%s", parsed->row->shown.name);
+    for (int32_t i = 0; i < count; i++) {
+        number_format(parsed->parameters[i], number);
+        put(w, "%s%s", i == 0 ? "(" : ",", number);
+    }
+    put(w, "%s", count > 0 ? ")" : "");
+}
+
+ffn_status formula_canonical(const char *text, char *canonical, size_t canonical_bytes, bool *gated, ffn_diag *diag) {
+    activation_text parsed;
+    ffn_status status = activation_parse(text, &parsed, diag);
+    if (status != FFN_OK)
+        return status;
+    char written[FFN_ACTIVATION_BYTES];
+    writer w = {.text = written,
+                .bytes = sizeof written < canonical_bytes ? sizeof written : canonical_bytes,
+                .gated = parsed.gated};
+    w.full = w.bytes == 0;
+    if (parsed.row)
+        put_row(&w, &parsed);
+    else
+        status = put_formula(&w, &parsed, diag);
+    if (status != FFN_OK)
+        return status;
+    if (w.full)
+        return diag_fail(diag, FFN_BAD_SPEC, "the formula is too long: its canonical text has room for %zu characters",
+                         w.bytes > 0 ? w.bytes - 1 : 0);
+    formula_graph graph;
+    status = formula_build(written, &graph, diag);
+    if (status != FFN_OK)
+        return status;
+    memcpy(canonical, written, w.used + 1);
+    if (gated)
+        *gated = parsed.gated;
+    return FFN_OK;
+}

@@ -1,0 +1,271 @@
+/* verify_product.c: the same block and inputs through widened operands and a matrix product in double -> y and a bound
+ *
+ * The product's own error is 2^-29 of the f32 kernel's and is left out. Each f32 sum of m terms has m roundings,
+ * each at most 2^-24 of a partial sum that the sum of absolute products bounds. They are as good as independent, so
+ * their sum stays below SIGMAS * sqrt(m) * 2^-24 * (sum of absolute products) but once in 10^14 times (Higham and
+ * Mary 2019, "A new approach to probabilistic rounding error analysis"); the worst case, m instead of sqrt(m), would
+ * exceed y itself at 4096x14336. Errors of hidden units meet in a column of y the same way, as the root of the sum
+ * of their squares. */
+#include "verify_product.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "diag.h"
+
+#define SIGMAS 8.0
+#define ULP_HALF 0x1p-24
+
+enum { ROWS = VERIFY_INPUTS };
+
+typedef struct sums { /* of one panel of columns */
+    double value[ROWS][FFN_PANEL];
+    double size[ROWS][FFN_PANEL];   /* of absolute products */
+    double error[ROWS][FFN_PANEL];  /* contract: absolute weights times bounds of the activation */
+    double spread[ROWS][FFN_PANEL]; /* contract: squares of weights times roundings of the expand stage */
+} sums;
+
+typedef struct operands { /* [ROWS][terms] each, and room for one panel */
+    double *value, *size, *error, *spread;
+    double *slice, *weights;
+} operands;
+
+typedef struct calculation {
+    const verify_reference *reference;
+    const verify_block *block;
+    const ffn_product *product;
+    operands x, hidden;
+    double *y, *bound; /* [ROWS][d_model] */
+} calculation;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+typedef double (*widen)(double weight);
+
+static double weight_itself(double weight) {
+    return weight;
+}
+
+static double weight_size(double weight) {
+    return fabs(weight);
+}
+
+static double weight_square(double weight) {
+    return weight * weight;
+}
+
+/* result += a[:, begin .. end) panel[begin .. end)[:] through the product */
+static void accumulate(const calculation *c, const operands *in, const double *a, int64_t terms, const float *panel,
+                       int64_t begin, int64_t end, widen of, double result[ROWS][FFN_PANEL]) {
+    const int64_t rows = end - begin;
+    for (int64_t r = 0; r < ROWS; ++r) {
+        for (int64_t k = 0; k < rows; ++k) {
+            in->slice[r * rows + k] = a[r * terms + begin + k];
+        }
+    }
+    for (int64_t i = 0; i < rows * FFN_PANEL; ++i) {
+        in->weights[i] = of((double)panel[begin * FFN_PANEL + i]);
+    }
+    double part[ROWS * FFN_PANEL];
+    c->product->multiply(c->product->self, ROWS, FFN_PANEL, rows, in->slice, in->weights, part);
+    for (int64_t r = 0; r < ROWS; ++r) {
+        for (int64_t lane = 0; lane < FFN_PANEL; ++lane) {
+            result[r][lane] += part[r * FFN_PANEL + lane];
+        }
+    }
+}
+
+static void panel_sums(const calculation *c, const operands *in, int64_t terms, const float *panel, verify_rows where,
+                       const float *bias, int64_t columns, sums *s) {
+    *s = (sums){0};
+    for (int64_t r = 0; r < ROWS; ++r) {
+        for (int64_t lane = 0; lane < columns; ++lane) {
+            s->value[r][lane] = (double)bias[lane];
+            s->size[r][lane] = fabs((double)bias[lane]);
+        }
+    }
+    for (int64_t run = 0; run < where.count; ++run) {
+        int64_t begin = where.first + run * where.step;
+        int64_t end = least(begin + where.rows, terms);
+        accumulate(c, in, in->value, terms, panel, begin, end, weight_itself, s->value);
+        accumulate(c, in, in->size, terms, panel, begin, end, weight_size, s->size);
+        if (in->error != NULL) {
+            accumulate(c, in, in->error, terms, panel, begin, end, weight_size, s->error);
+            accumulate(c, in, in->spread, terms, panel, begin, end, weight_square, s->spread);
+        }
+    }
+}
+
+static double rounding(double size, int64_t terms) {
+    return SIGMAS * sqrt((double)terms + 1) * ULP_HALF * size;
+}
+
+/* Value of a unit, the bound of its activation, and how far the roundings of its sums can move it. */
+static ffn_status unit(const kernel_shape *shape, double g, double g_error, double u, double u_error, double *value,
+                       double *bound, double *moved, ffn_diag *diag) {
+    const char *text = shape->spec.activation;
+    ffn_status status = formula_reference(text, g, u, value, bound, diag);
+    *moved = 0;
+    for (int side = -1; side <= 1 && status == FFN_OK; side += 2) {
+        double near_g, near_u;
+        status = formula_reference(text, g + side * g_error, u, &near_g, NULL, diag);
+        if (status == FFN_OK) {
+            status = formula_reference(text, g, u + side * u_error, &near_u, NULL, diag);
+        }
+        if (status == FFN_OK) {
+            *moved = fmax(*moved, fabs(near_g - *value) + fabs(near_u - *value));
+        }
+    }
+    return status;
+}
+
+static ffn_status expand(calculation *c, ffn_diag *diag) {
+    const kernel_shape *shape = c->block->shape;
+    const ffn_spec *spec = &shape->spec;
+    const bool gated = shape->graph.gated;
+    const float *bias_up = (const float *)(c->block->packed + shape->layout.bias_up);
+    const float *bias_gate = (const float *)(c->block->packed + shape->layout.bias_gate);
+    for (int64_t p = 0; p < shape->layout.up_panels; ++p) {
+        const verify_rows where = verify_block_up(c->block, p);
+        const int64_t begin = p * FFN_PANEL;
+        const int64_t columns = least(FFN_PANEL, spec->d_ff - begin);
+        sums up, gate;
+        panel_sums(c, &c->x, spec->d_model, verify_block_up_panel(c->block, p, false), where, bias_up + begin, columns,
+                   &up);
+        if (gated) {
+            panel_sums(c, &c->x, spec->d_model, verify_block_up_panel(c->block, p, true), where, bias_gate + begin,
+                       columns, &gate);
+        }
+        const sums *first = gated ? &gate : &up;
+        for (int64_t r = 0; r < ROWS; ++r) {
+            for (int64_t lane = 0; lane < columns; ++lane) {
+                double g_error = rounding(first->size[r][lane], spec->d_model);
+                double u_error = gated ? rounding(up.size[r][lane], spec->d_model) : 0;
+                double value, bound, moved;
+                ffn_status status = unit(shape, first->value[r][lane], g_error, up.value[r][lane], u_error, &value,
+                                         &bound, &moved, diag);
+                if (status != FFN_OK) {
+                    return status;
+                }
+                const int64_t at = r * spec->d_ff + begin + lane;
+                c->hidden.value[at] = value;
+                c->hidden.size[at] = fabs(value);
+                c->hidden.error[at] = bound;
+                c->hidden.spread[at] = moved * moved;
+            }
+        }
+    }
+    return FFN_OK;
+}
+
+static void contract(calculation *c) {
+    const kernel_shape *shape = c->block->shape;
+    const ffn_spec *spec = &shape->spec;
+    const float *bias = (const float *)(c->block->packed + shape->layout.bias_down);
+    for (int64_t p = 0; p < shape->layout.down_panels; ++p) {
+        const int64_t begin = p * FFN_PANEL;
+        const int64_t columns = least(FFN_PANEL, spec->d_model - begin);
+        sums s;
+        panel_sums(c, &c->hidden, spec->d_ff, verify_block_down_panel(c->block, p), verify_block_down(c->block, p),
+                   bias + begin, columns, &s);
+        for (int64_t r = 0; r < ROWS; ++r) {
+            for (int64_t lane = 0; lane < columns; ++lane) {
+                c->y[r * spec->d_model + begin + lane] = s.value[r][lane];
+                c->bound[r * spec->d_model + begin + lane] =
+                    rounding(s.size[r][lane], spec->d_ff) + s.error[r][lane] + sqrt(s.spread[r][lane]) + 0x1p-140;
+            }
+        }
+    }
+}
+
+typedef struct deviation { /* the worst output of one side */
+    double error, bound;
+    int64_t row, column;
+    bool wrong;
+} deviation;
+
+static deviation deviation_of(const calculation *c, const float *y, const bool *has) {
+    const int64_t d_model = c->block->shape->spec.d_model;
+    deviation worst = {0};
+    for (int64_t i = 0; i < ROWS * d_model; ++i) {
+        if ((has != NULL && !has[i / d_model]) || !isfinite(c->y[i]) || !isfinite(c->bound[i])) {
+            continue; /* infinite sums are check (a)'s */
+        }
+        double error = fabs((double)y[i] - c->y[i]);
+        error = isnan(error) ? INFINITY : error;
+        if (worst.bound <= 0 || error * worst.bound > worst.error * c->bound[i]) {
+            worst = (deviation){error, c->bound[i], i / d_model, i % d_model, error > c->bound[i]};
+        }
+    }
+    return worst;
+}
+
+static ffn_status verdict(const calculation *c, const verify_outputs *outputs, ffn_status before,
+                          ffn_verify_report *report, ffn_diag *diag) {
+    const deviation code = deviation_of(c, outputs->code, outputs->has);
+    const deviation portable = deviation_of(c, c->reference->y, NULL);
+    report->max_error = code.error;
+    report->error_bound = code.bound;
+    const char *name = c->product->describe != NULL ? c->product->describe(c->product->self) : "the product";
+    if (before != FFN_OK) {
+        const char *side = portable.wrong ? "the portable kernel is wrong" : "the code is wrong";
+        return diag_fail(diag, before, "%.*s; %.120s agrees with %s: %s", FFN_DIAG_BYTES - 220,
+                         diag != NULL ? diag->text : "", name,
+                         portable.wrong ? (code.wrong ? "neither" : "the code") : "the portable kernel",
+                         portable.wrong && code.wrong ? "the product or both kernels are wrong" : side);
+    }
+    if (!code.wrong && !portable.wrong) {
+        return FFN_OK;
+    }
+    const deviation *worst = code.wrong ? &code : &portable;
+    return diag_fail(
+        diag, FFN_VERIFY_FAILED,
+        "verification (c): row %lld, column %lld: %s %.3g away from %.150s, where %.3g is possible; its bits "
+        "are equal to the portable kernel's, so that the product is wrong or both are",
+        (long long)worst->row, (long long)worst->column, outputs->portable ? "the portable kernel is" : "the code is",
+        worst->error, name, worst->bound);
+}
+
+static double *take(double **at, int64_t doubles) {
+    double *part = *at;
+    *at += doubles;
+    return part;
+}
+
+ffn_status verify_product_check(const verify_reference *reference, const verify_block *block,
+                                const verify_outputs *outputs, const ffn_product *product, ffn_status before,
+                                ffn_verify_report *report, ffn_diag *diag) {
+    const ffn_spec *spec = &block->shape->spec;
+    const int64_t longest = spec->d_model > spec->d_ff ? spec->d_model : spec->d_ff;
+    const int64_t doubles = ROWS * (4 * spec->d_model + 4 * spec->d_ff + longest) + longest * FFN_PANEL;
+    double *memory = calloc((size_t)doubles, sizeof *memory);
+    if (memory == NULL) {
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "verification: %zu bytes", (size_t)doubles * sizeof *memory);
+    }
+    double *at = memory;
+    calculation c = {.reference = reference, .block = block, .product = product};
+    c.x.value = take(&at, ROWS * spec->d_model);
+    c.x.size = take(&at, ROWS * spec->d_model);
+    c.y = take(&at, ROWS * spec->d_model);
+    c.bound = take(&at, ROWS * spec->d_model);
+    c.hidden.value = take(&at, ROWS * spec->d_ff);
+    c.hidden.size = take(&at, ROWS * spec->d_ff);
+    c.hidden.error = take(&at, ROWS * spec->d_ff);
+    c.hidden.spread = take(&at, ROWS * spec->d_ff);
+    c.x.slice = c.hidden.slice = take(&at, ROWS * longest);
+    c.x.weights = c.hidden.weights = take(&at, longest * FFN_PANEL);
+    for (int64_t i = 0; i < ROWS * spec->d_model; ++i) {
+        c.x.value[i] = (double)reference->x[i];
+        c.x.size[i] = fabs(c.x.value[i]);
+    }
+    ffn_status status = expand(&c, diag);
+    if (status == FFN_OK) {
+        contract(&c);
+        status = verdict(&c, outputs, before, report, diag);
+    }
+    free(memory);
+    return status;
+}

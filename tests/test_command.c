@@ -1,0 +1,303 @@
+/* The built command from outside: exit statuses, messages, JSON lines, output that can't be written. */
+#define _POSIX_C_SOURCE 200809L
+#include "ffn.h"
+#include "support_command.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(command, .timeout = 120);
+
+/* ---- Bad usage ---- */
+
+static const struct bad_usage {
+    const char *arguments[8];
+    const char *said[3];
+} bad_usages[] = {
+    {{NULL}, {"no command"}},
+    {{"bnch"}, {"bnch", "bench"}},
+    {{"bench"}, {"no SPEC"}},
+    {{"bench", "bert-bas"}, {"bert-bas", "bert-base"}},
+    {{"bench", "d64-f256-rleu"}, {"rleu", "relu"}},
+    {{"bench", "d64-f0-relu"}, {"d_ff"}},
+    {{"bench", "d64-f256-relu", "--n", "1,,2"}, {"--n", "empty item", "1,16,128"}},
+    {{"bench", "d64-f256-relu", "--n", ","}, {"--n", "empty item"}},
+    {{"bench", "d64-f256-relu", "--n", "1,"}, {"--n", "empty item"}},
+    {{"bench", "d64-f256-relu", "--n", ""}, {"--n", "empty item"}},
+    {{"bench", "d64-f256-relu", "--n", "0"}, {"--n", "'0'", "from 1"}},
+    {{"bench", "d64-f256-relu", "--n", "-3"}, {"--n", "'-3'"}},
+    {{"bench", "d64-f256-relu", "--n", "1e3"}, {"--n", "'1e3'"}},
+    {{"bench", "d64-f256-relu", "--n", "99999999999999999999"}, {"--n", "2147483647"}},
+    {{"bench", "d64-f256-relu", "--n"}, {"--n needs a value"}},
+    {{"bench", "d64-f256-relu", "-n"}, {"--n needs a value"}},
+    {{"bench", "d64-f256-relu", "--isa", "avx51"}, {"avx51", "avx512"}},
+    {{"bench", "d64-f256-relu", "--isa", "sse9"}, {"sse9"}},
+    {{"bench", "d64-f256-relu", "--seconds", "0"}, {"--seconds", "'0'"}},
+    {{"bench", "d64-f256-relu", "--seconds", "nan"}, {"--seconds", "'nan'"}},
+    {{"bench", "d64-f256-relu", "--vs", "openbals"}, {"openbals", "openblas"}},
+    {{"bench", "d64-f256-relu", "--jsn"}, {"--jsn", "json"}},
+    {{"bench", "d64-f256-relu", "--json", "--json"}, {"--json is given twice"}},
+    {{"bench", "d64-f256-relu", "--n", "1", "-n", "2"}, {"--n is given twice"}},
+    {{"bench", "d64-f256-relu", "--json=1"}, {"--json takes no value"}},
+    {{"bench", "d64-f256-relu", "-z"}, {"-z"}},
+    {{"bench", "d64-f256-relu", "--threads", "0"}, {"--threads"}},
+    {{"bench", "d64-f256-relu", "--json", "--plan", "f_blok=3"}, {"f_blok", "f_block"}},
+    {{"bench", "d64-f256-relu", "--json", "--plan", "tiles=6y2"}, {"6y2"}},
+    {{"run"}, {"no SPEC"}},
+    {{"run", "d64-f256-relu", "more"}, {"more"}},
+    {{"run", "d64-f256-relu", "--map", "w1=a"}, {"--weights"}},
+    {{"run", "d64-f256-relu", "--layer", "-1"}, {"--layer", "'-1'"}},
+    {{"run", "d64-f256-relu", "--layout", "inout"}, {"inout", "in_out"}},
+    {{"run", "d64-f256-relu", "--verify", "sometimes"}, {"sometimes", "first"}},
+    {{"run", "d64-f256-relu", "--output", ""}, {"--output", "empty"}},
+    {{"verify"}, {"no SPEC"}},
+    {{"verify", "d64-f256-relu", "d1-f"}, {"d1-f"}},
+    {{"explain", "d64-f256-relu", "--n", "1,2"}, {"--n", "'1,2'"}},
+    {{"emit", "d64-f256-relu", "--isa", "avx2"}, {"--format"}},
+    {{"emit", "d64-f256-relu", "--format", "asm"}, {"--isa"}},
+    {{"emit", "d64-f256-relu", "--format", "asm", "--isa", "portable"}, {"--isa"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2"}, {"header", "not offered"}},
+    {{"emit", "d64-f256-relu", "--format", "asn", "--isa", "avx2"}, {"asn", "asm"}},
+    {{"list"}, {"presets"}},
+    {{"list", "prests"}, {"prests", "presets"}},
+    {{"list", "presets", "isas"}, {"isas"}},
+    {{"demo", "bert-base"}, {"bert-base"}},
+};
+
+Test(command, bad_usage_is_status_2_and_names_what_is_wrong) {
+    for (size_t i = 0; i < sizeof bad_usages / sizeof *bad_usages; i++) {
+        const struct bad_usage *bad = &bad_usages[i];
+        support_run(FFN_COMMAND, -1, bad->arguments);
+        const char *name = bad->arguments[0] ? bad->arguments[0] : "";
+        cr_expect_eq(support_result.status, 2, "case %zu (%s): status %d: %s", i, name, support_result.status,
+                     support_result.err);
+        cr_expect_str_empty(support_result.out, "case %zu (%s): %s", i, name, support_result.out);
+        for (int j = 0; j < 3 && bad->said[j]; j++)
+            cr_expect(strstr(support_result.err, bad->said[j]), "case %zu: no '%s' in: %s", i, bad->said[j],
+                      support_result.err);
+        cr_expect(strstr(support_result.err, "--help"), "case %zu does not say where the help is", i);
+    }
+}
+
+Test(command, an_isa_this_cpu_lacks_is_refused_with_those_it_has) {
+    for (ffn_isa isa = FFN_ISA_PORTABLE; isa < FFN_ISA_COUNT; isa++) {
+        if (ffn_isa_supported(isa))
+            continue;
+        RUN("verify", "d64-f256-relu", "--n", "1", "--isa", ffn_isa_name(isa));
+        support_expect_status(2);
+        cr_expect(strstr(support_result.err, ffn_isa_name(isa)) && strstr(support_result.err, "portable"), "%s",
+                  support_result.err);
+    }
+}
+
+Test(command, help_goes_to_standard_output_and_is_a_success) {
+    const char *const names[] = {"run", "verify", "bench", "explain", "emit", "list", "demo"};
+    RUN("--help");
+    support_expect_status(0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        cr_expect(strstr(support_result.out, names[i]), "no %s", names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        RUN(names[i], "--help");
+        support_expect_status(0);
+        cr_expect(strstr(support_result.out, "usage: ffngen") && strstr(support_result.out, "--help"), "%s",
+                  support_result.out);
+        cr_expect_str_empty(support_result.err);
+    }
+    RUN("--version");
+    support_expect_status(0);
+    cr_expect(strstr(support_result.out, FFN_VERSION));
+}
+
+/* ---- JSON ---- */
+
+/* Calls `check` with each line of standard output, parsed; returns their number. */
+static int each_line(void (*check)(const cJSON *line)) {
+    int count = 0;
+    for (char *line = support_result.out, *end; *line; line = end + 1, count++) {
+        end = strchr(line, '\n');
+        cr_assert(end, "the last line has no end: %s", line);
+        *end = '\0';
+        cJSON *parsed = cJSON_ParseWithOpts(line, NULL, true);
+        cr_assert(cJSON_IsObject(parsed), "no JSON object: %s", line);
+        check(parsed);
+        cJSON_Delete(parsed);
+    }
+    return count;
+}
+
+static double number(const cJSON *line, const char *key) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+    cr_assert(cJSON_IsNumber(item), "%s is not a number", key);
+    return item->valuedouble;
+}
+
+static const char *text(const cJSON *line, const char *key) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+    cr_assert(cJSON_IsString(item), "%s is not a text", key);
+    return item->valuestring;
+}
+
+static void check_bits(const cJSON *line) {
+    const char *bits = text(line, "bits");
+    cr_assert(strlen(bits) == 18 && strspn(bits + 2, "0123456789abcdef") == 16, "bits: %s", bits);
+}
+
+static void check_preset(const cJSON *line) {
+    ffn_spec spec, named;
+    cr_assert_eq(ffn_spec_parse(text(line, "spec"), &spec, NULL), FFN_OK);
+    cr_assert_eq(ffn_spec_parse(text(line, "preset"), &named, NULL), FFN_OK);
+    cr_assert(ffn_spec_equal(&spec, &named));
+}
+
+static void check_activation(const cJSON *line) {
+    text(line, "formula");
+    cr_assert(cJSON_IsBool(cJSON_GetObjectItemCaseSensitive(line, "gated")));
+    cr_assert(*text(line, "activation"));
+}
+
+static void check_isa(const cJSON *line) {
+    ffn_isa isa;
+    cr_assert_eq(ffn_isa_parse(text(line, "isa"), &isa, NULL), FFN_OK);
+    cr_assert_eq(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "supported")), ffn_isa_supported(isa));
+}
+
+Test(command, lists_are_whole_as_json_lines) {
+    RUN("list", "presets", "--json");
+    support_expect_status(0);
+    cr_expect_geq(each_line(check_preset), 20);
+    RUN("list", "activations", "--json");
+    support_expect_status(0);
+    cr_expect_geq(each_line(check_activation), 20);
+    RUN("list", "isas", "--json");
+    support_expect_status(0);
+    cr_expect_eq(each_line(check_isa), FFN_ISA_COUNT - 1);
+}
+
+#define VERIFY_N_MAX 512
+static char bits_of_n[VERIFY_N_MAX][32];
+static int verify_portable, verify_lines;
+
+static void check_verdict(const cJSON *line) {
+    int n = (int)number(line, "n");
+    cr_assert(n >= 1 && n < VERIFY_N_MAX);
+    check_bits(line);
+    text(line, "spec");
+    text(line, "plan");
+    cr_assert(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "passed")));
+    cr_assert_gt(number(line, "error_bound"), 0);
+    cr_assert_leq(number(line, "max_error"), number(line, "error_bound"));
+    cr_assert_gt(number(line, "compared"), 0);
+    if (*bits_of_n[n])
+        cr_assert_str_eq(bits_of_n[n], text(line, "bits"), "n = %d: the bits differ between ISAs", n);
+    snprintf(bits_of_n[n], sizeof bits_of_n[n], "%s", text(line, "bits"));
+    verify_portable += !strcmp(text(line, "isa"), "portable");
+    verify_lines++;
+}
+
+Test(command, verify_has_a_line_for_each_isa_and_number_of_rows) {
+    int isas = 0;
+    for (ffn_isa isa = FFN_ISA_PORTABLE; isa < FFN_ISA_COUNT; isa++)
+        isas += ffn_isa_supported(isa);
+    RUN("verify", "d33-f70-gelu-bias", "--json");
+    support_expect_status(0);
+    each_line(check_verdict);
+    cr_expect_geq(verify_portable, 20);
+    cr_expect_eq(verify_lines, isas * verify_portable);
+    for (int n = 1; n <= 20; n++)
+        cr_expect(*bits_of_n[n], "n = %d is missing", n);
+}
+
+static char peer_name[128];
+
+static void check_measurement(const cJSON *line) {
+    static const char *const positive[] = {"ms_min",           "ms_median",        "gflops",           "peak_gflops",
+                                           "fraction_of_peak", "roof_ms",          "weight_gbs",       "read_gbs",
+                                           "fraction_of_read", "fraction_of_roof", "act_ns_per_vector"};
+    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
+        cr_assert_gt(number(line, positive[i]), 0, "%s", positive[i]);
+    cr_assert_eq(number(line, "threads"), 1);
+    cr_assert_str_eq(text(line, "spec"), "d64-f256-relu-bias");
+    double flops = 2.0 * 2 * 64 * 256 * number(line, "n"), gflops = flops / number(line, "ms_min") * 1e-6;
+    cr_assert_float_eq(number(line, "gflops"), gflops, 1e-4 * gflops);
+    cr_assert_float_eq(number(line, "fraction_of_peak"), number(line, "gflops") / number(line, "peak_gflops"), 1e-4);
+    cr_assert_leq(number(line, "ms_min"), number(line, "ms_median"));
+    cr_assert(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(line, "cold")));
+    check_bits(line);
+    text(line, "plan");
+    text(line, "source");
+    number(line, "compile_ms");
+    number(line, "verify_ms");
+    number(line, "load_ms");
+    cr_assert_gt(number(cJSON_GetObjectItemCaseSensitive(line, "vs"), "openblas"), 0);
+    snprintf(peer_name, sizeof peer_name, "%s", text(line, "peer"));
+}
+
+Test(command, bench_prints_every_field_whatever_openblas_was_told) {
+    if (ffn_isa_best() == FFN_ISA_PORTABLE)
+        cr_skip_test("no peak to measure");
+    RUN("bench", "d64-f256-relu-bias", "--n", "1,3", "--seconds", "0.01", "--json");
+    support_expect_status(0);
+    cr_expect_eq(each_line(check_measurement), 2);
+    char name[sizeof peer_name];
+    memcpy(name, peer_name, sizeof name);
+    setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+    RUN("bench", "d64-f256-relu-bias", "--n", "1", "--seconds", "0.01", "--json");
+    support_expect_status(0);
+    each_line(check_measurement);
+    cr_expect_str_eq(name, peer_name, "the variable chose the peer");
+}
+
+Test(command, bench_shares_rows_and_columns_between_threads_with_the_same_bits) {
+    char bits[2][4][64] = {{{0}}};
+    for (int threads = 1; threads <= 2; threads++) {
+        RUN("bench", "d64-f256-relu-bias", "--n", "1,5,16,37", "--seconds", "0.01", "--json", "--threads",
+            threads == 1 ? "1" : "2");
+        support_expect_status(0);
+        char *at = support_result.out;
+        for (int i = 0; i < 4; i++) {
+            at = strstr(at, "\"bits\":\"");
+            cr_assert(at);
+            at += 8;
+            memcpy(bits[threads - 1][i], at, 18);
+        }
+    }
+    cr_expect_eq(memcmp(bits[0], bits[1], sizeof bits[0]), 0, "the bits depend on the number of threads");
+}
+
+/* ---- Output that can't be written ---- */
+
+Test(command, a_full_disk_is_a_failure) {
+    int full = open("/dev/full", O_WRONLY);
+    cr_assert_geq(full, 0);
+    RUN_TO(full, "list", "presets");
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "No space left"), "%s", support_result.err);
+    RUN_TO(full, "--help");
+    support_expect_status(1);
+    RUN_TO(full, "verify", "d16-f16-relu", "--json");
+    support_expect_status(1);
+    RUN_TO(full, "bench", "d16-f16-relu", "--n", "1,2", "--seconds", "0.01", "--json");
+    support_expect_status(1);
+    RUN_TO(full, "explain", "d16-f16-relu");
+    support_expect_status(1);
+    RUN_TO(full, "run", "d16-f16-relu");
+    support_expect_status(1);
+    close(full);
+}
+
+Test(command, a_reader_that_has_gone_is_a_failure_and_no_signal) {
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    close(ends[0]);
+    RUN_TO(ends[1], "list", "activations");
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "Broken pipe"), "%s", support_result.err);
+    RUN_TO(ends[1], "verify", "d16-f16-relu");
+    support_expect_status(1);
+    close(ends[1]);
+}

@@ -1,0 +1,285 @@
+/* test_verify.c: verification passes right kernels and fails every wrong one, small and at 4096x14336, within its
+ * budget */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "ffn_blas.h"
+#include "support_data.h"
+#include "support_image.h"
+#include "verify.h"
+#include "verify_reference.h"
+
+#define NEEDS_IMAGES()             \
+    if (!support_image_possible()) \
+    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
+
+typedef struct mutant {
+    const char *spec;
+    fake_defect defect;
+    int64_t at;
+    const char *other;
+} mutant;
+
+/* What ffn_kernel_prepare says of a fake kernel, and its diag. */
+static ffn_status prepare(const mutant *m, int64_t n, const ffn_product *product, ffn_diag *diag,
+                          ffn_counters *counters, ffn_kernel_info *info) {
+    fake_source fake;
+    fake_source_init(&fake);
+    fake.defect = m->defect;
+    fake.at = m->at;
+    fake.other = m->other;
+    ffn_options options = {.source = &fake.source, .product = product};
+    ffn_context *context;
+    ffn_kernel *kernel;
+    ffn_spec spec = support_spec(m->spec);
+    cr_assert_eq(ffn_context_create(&options, &context, diag), FFN_OK, "%s", diag->text);
+    cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, diag), FFN_OK, "%s", diag->text);
+    ffn_status status = ffn_kernel_prepare(kernel, n, diag);
+    ffn_context_counters(context, counters);
+    ffn_kernel_describe(kernel, n, info);
+    ffn_kernel_destroy(kernel);
+    ffn_context_destroy(context);
+    fake_source_free(&fake);
+    return status;
+}
+
+static void expect_failed(const mutant *mutants, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        ffn_diag diag = {.status = FFN_OK};
+        ffn_counters counters;
+        ffn_kernel_info info;
+        ffn_status status = prepare(&mutants[i], 17, NULL, &diag, &counters, &info);
+        cr_expect_eq(status, FFN_VERIFY_FAILED, "%s, %s (%lld): status %d", mutants[i].spec,
+                     fake_defect_text(mutants[i].defect), (long long)mutants[i].at, status);
+        cr_expect(strstr(diag.text, "verification (") != NULL, "%s: \"%s\"", fake_defect_text(mutants[i].defect),
+                  diag.text);
+        cr_expect_eq(counters.failed, 1);
+        cr_expect_eq(counters.compiled, 0);
+        cr_expect_eq(counters.fell_back, 1);
+        cr_expect_eq(info.source, FFN_FROM_FALLBACK, "a kernel that failed was published");
+    }
+}
+
+Test(verify, passes_right_kernels) {
+    NEEDS_IMAGES();
+    static const char *const specs[] = {
+        "d1-f1-relu",           "d1-f2-gelu-bias",      "d16-f16-silu",         "d17-f33-swiglu-bias", "d33-f17-relu",
+        "d64-f256-relu-bias",   "d65-f300-geglu_tanh",  "d128-f512-gelu-bias",  "d67-f67-reglu-bias",  "d31-f4096-tanh",
+        "d768-f3072-gelu-bias", "d64-f65536-gelu_tanh", "d4095-f333-mish-bias", "d300-f8001-swiglu",
+    };
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
+        for (int64_t n = 1; n <= 17; n += 16) {
+            ffn_diag diag = {.status = FFN_OK};
+            ffn_counters counters;
+            ffn_kernel_info info;
+            mutant m = {.spec = specs[i], .defect = FAKE_NONE};
+            cr_expect_eq(prepare(&m, n, NULL, &diag, &counters, &info), FFN_OK, "%s: %s", specs[i], diag.text);
+            cr_expect(info.verified);
+            cr_expect_eq(counters.compiled, 1);
+        }
+    }
+}
+
+static const char small_plain[] = "d64-f256-gelu-bias", small_relu[] = "d64-f256-relu-bias",
+                  small_gated[] = "d64-f256-geglu-bias";
+static const char large_plain[] = "d4096-f14336-gelu_tanh-bias", large_gated[] = "d4096-f14336-swiglu",
+                  large_relu[] = "d4096-f14336-reglu";
+
+Test(verify, fails_wrong_columns_and_units_at_64x256) {
+    NEEDS_IMAGES();
+    const mutant mutants[] = {
+        {small_plain, FAKE_COLUMN, 0, NULL},         {small_plain, FAKE_COLUMN, 37, NULL},
+        {small_plain, FAKE_COLUMN, 63, NULL},        {small_gated, FAKE_COLUMN_ULP, 15, NULL},
+        {small_relu, FAKE_UNIT_DROPPED, 255, NULL},  {small_relu, FAKE_UNIT_DROPPED, 0, NULL},
+        {small_gated, FAKE_UNIT_DROPPED, 255, NULL}, {small_relu, FAKE_UNIT_NEIGHBOUR, 128, NULL},
+        {small_plain, FAKE_TERM_DROPPED, 63, NULL},  {small_plain, FAKE_TERM_DROPPED, 0, NULL},
+        {small_plain, FAKE_SUM_BACKWARDS, 0, NULL},
+    };
+    expect_failed(mutants, sizeof mutants / sizeof *mutants);
+}
+
+Test(verify, fails_swaps_activations_and_biases_at_64x256) {
+    NEEDS_IMAGES();
+    const mutant mutants[] = {
+        {small_gated, FAKE_GATE_UP_SWAPPED, 0, NULL},
+        {"d64-f256-gelu_tanh", FAKE_OTHER_ACTIVATION, 0, "gelu"},
+        {"d64-f256-gelu", FAKE_OTHER_ACTIVATION, 0, "gelu_tanh"},
+        {"d64-f256-geglu", FAKE_OTHER_ACTIVATION, 0, "geglu_tanh"},
+        {small_relu, FAKE_OTHER_ACTIVATION, 0, "leaky_relu(0.001)"},
+        {small_plain, FAKE_NO_BIAS_UP, 0, NULL},
+        {small_gated, FAKE_NO_BIAS_GATE, 0, NULL},
+        {small_plain, FAKE_NO_BIAS_DOWN, 0, NULL},
+    };
+    expect_failed(mutants, sizeof mutants / sizeof *mutants);
+}
+
+Test(verify, fails_rows_memory_and_stages) {
+    NEEDS_IMAGES();
+    static const fake_defect defects[] = {FAKE_LAST_ROW,      FAKE_FIRST_ROW_ALWAYS, FAKE_PADDING,
+                                          FAKE_ROW_PAST,      FAKE_SCRATCH_PAST,     FAKE_SCRATCH_READ,
+                                          FAKE_Y_READ,        FAKE_EXPAND_ONLY,      FAKE_CONTRACT_ONLY,
+                                          FAKE_ACTIVATE_TAIL, FAKE_NAN_SWALLOWED};
+    for (size_t i = 0; i < sizeof defects / sizeof *defects; ++i) {
+        const mutant mutants[] = {{small_plain, defects[i], 0, NULL}, {large_gated, defects[i], 0, NULL}};
+        expect_failed(mutants, 2);
+    }
+}
+
+Test(verify, fails_wrong_columns_and_units_at_4096x14336, .timeout = 120) {
+    NEEDS_IMAGES();
+    const mutant mutants[] = {
+        {large_gated, FAKE_COLUMN, 0, NULL},           {large_gated, FAKE_COLUMN, 2745, NULL},
+        {large_gated, FAKE_COLUMN, 4095, NULL},        {large_gated, FAKE_COLUMN_ULP, 1, NULL},
+        {large_gated, FAKE_UNIT_DROPPED, 14335, NULL}, {large_relu, FAKE_UNIT_DROPPED, 14335, NULL},
+        {large_gated, FAKE_UNIT_DROPPED, 0, NULL},     {large_gated, FAKE_UNIT_NEIGHBOUR, 7168, NULL},
+        {large_gated, FAKE_TERM_DROPPED, 4095, NULL},  {large_gated, FAKE_SUM_BACKWARDS, 0, NULL},
+    };
+    expect_failed(mutants, sizeof mutants / sizeof *mutants);
+}
+
+Test(verify, fails_swaps_activations_and_biases_at_4096x14336, .timeout = 120) {
+    NEEDS_IMAGES();
+    const mutant mutants[] = {
+        {large_gated, FAKE_GATE_UP_SWAPPED, 0, NULL},
+        {large_plain, FAKE_OTHER_ACTIVATION, 0, "gelu"},
+        {"d4096-f14336-geglu", FAKE_OTHER_ACTIVATION, 0, "geglu_tanh"},
+        {large_plain, FAKE_NO_BIAS_UP, 0, NULL},
+        {large_plain, FAKE_NO_BIAS_DOWN, 0, NULL},
+        {"d4096-f14336-swiglu-bias_gate", FAKE_NO_BIAS_GATE, 0, NULL},
+    };
+    expect_failed(mutants, sizeof mutants / sizeof *mutants);
+}
+
+/* The portable kernel as the code under test: shapes and data that make bounds too tight or too loose. */
+static ffn_status verify_portable(const char *text, int64_t n, const ffn_product *product, ffn_verify_report *report,
+                                  ffn_diag *diag) {
+    ffn_context *context;
+    ffn_kernel *kernel;
+    ffn_spec spec = support_spec(text);
+    cr_assert_eq(ffn_context_create(NULL, &context, NULL), FFN_OK);
+    cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, NULL), FFN_OK);
+    ffn_status status = ffn_kernel_verify(kernel, n, product, report, diag);
+    ffn_kernel_destroy(kernel);
+    ffn_context_destroy(context);
+    return status;
+}
+
+Test(verify, every_activation_agrees_with_libm_and_the_product) {
+    const ffn_activation *activation;
+    for (size_t i = 0; (activation = ffn_activation_at(i)) != NULL; ++i) {
+        char text[FFN_SPEC_TEXT_BYTES];
+        snprintf(text, sizeof text, "d48-f160-%s-bias", activation->name);
+        ffn_diag diag = {.status = FFN_OK};
+        ffn_verify_report report;
+        cr_expect_eq(verify_portable(text, 3, ffn_blas_product(true), &report, &diag), FFN_OK, "%s: %s", text,
+                     diag.text);
+        cr_expect_lt(report.max_error, report.error_bound, "%s", text);
+        cr_expect_gt(report.compared, 0);
+    }
+}
+
+Test(verify, users_formulas_pass) {
+    static const char *const formulas[] = {"act(x*sigmoid(1.702*x))", "act(exp(x))", "act(select(x<0,0,x*x))",
+                                           "gated(min(g,7)*sigmoid(1.702*min(g,7))*(clamp(u,-7,7)+1))", "act(0)"};
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; ++i) {
+        char text[FFN_SPEC_TEXT_BYTES];
+        snprintf(text, sizeof text, "d96-f320-%s", formulas[i]);
+        ffn_diag diag = {.status = FFN_OK};
+        cr_expect_eq(verify_portable(text, 2, ffn_blas_product(true), NULL, &diag), FFN_OK, "%s: %s", text, diag.text);
+    }
+}
+
+Test(verify, sums_of_65536_terms_pass) {
+    ffn_diag diag = {.status = FFN_OK};
+    ffn_verify_report report;
+    cr_expect_eq(verify_portable("d80-f65536-gelu_tanh-bias", 2, ffn_blas_product(true), &report, &diag), FFN_OK, "%s",
+                 diag.text);
+    cr_expect_lt(report.max_error, report.error_bound);
+    cr_expect_eq(verify_portable("d65536-f80-relu", 2, ffn_blas_product(true), &report, &diag), FFN_OK, "%s",
+                 diag.text);
+}
+
+/* A product that is wrong in one element must not pass for a wrong kernel. */
+static void wrong_multiply(void *self, int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c) {
+    (void)self;
+    const ffn_product *right = ffn_blas_product(true);
+    right->multiply(right->self, m, n, k, a, b, c);
+    c[0] += 1;
+}
+
+static const char *wrong_name(void *self) {
+    (void)self;
+    return "a product with a fault";
+}
+
+Test(verify, a_wrong_product_is_named) {
+    const ffn_product wrong = {.multiply = wrong_multiply, .describe = wrong_name};
+    ffn_diag diag = {.status = FFN_OK};
+    ffn_verify_report report;
+    cr_expect_eq(verify_portable("d64-f256-gelu-bias", 2, &wrong, &report, &diag), FFN_VERIFY_FAILED);
+    cr_expect(strstr(diag.text, "a product with a fault") != NULL, "%s", diag.text);
+    cr_expect(strstr(diag.text, "the product is wrong") != NULL, "%s", diag.text);
+    cr_expect_gt(report.max_error, report.error_bound);
+}
+
+Test(verify, the_product_names_wrong_code) {
+    NEEDS_IMAGES();
+    const mutant m = {small_gated, FAKE_GATE_UP_SWAPPED, 0, NULL};
+    ffn_diag diag = {.status = FFN_OK};
+    ffn_counters counters;
+    ffn_kernel_info info;
+    cr_expect_eq(prepare(&m, 17, ffn_blas_product(true), &diag, &counters, &info), FFN_VERIFY_FAILED);
+    cr_expect(strstr(diag.text, "OpenBLAS") != NULL && strstr(diag.text, "the code is wrong") != NULL, "%s", diag.text);
+}
+
+Test(verify, digests_do_not_depend_on_n) {
+    ffn_verify_report one, many;
+    cr_expect_eq(verify_portable("d64-f256-gelu-bias", 1, NULL, &one, NULL), FFN_OK);
+    cr_expect_eq(verify_portable("d64-f256-gelu-bias", 40, NULL, &many, NULL), FFN_OK);
+    cr_expect_eq(one.bits, many.bits);
+}
+
+/* Peak of resident memory that verifying the largest preset adds, measured in a process of its own (Criterion forks).
+ */
+Test(verify, the_largest_preset_needs_at_most_64_mib) {
+    struct rusage before, after;
+    cr_assert_eq(verify_portable("d64-f256-relu", 1, NULL, NULL, NULL), FFN_OK);
+    getrusage(RUSAGE_SELF, &before);
+    cr_assert_eq(verify_portable("d4096-f14336-swiglu", 1, NULL, NULL, NULL), FFN_OK);
+    getrusage(RUSAGE_SELF, &after);
+    cr_expect_leq(after.ru_maxrss - before.ru_maxrss, 64 * 1024, "%ld KiB", after.ru_maxrss - before.ru_maxrss);
+}
+
+/* One row is all that the largest shapes can afford: it must see every column, and the last unit, by itself. */
+Test(verify, one_input_sees_every_column_and_the_last_unit) {
+    static const char *const specs[] = {"d4096-f14336-swiglu", "d4096-f14336-reglu", "d2560-f10240-relu",
+                                        "d2048-f16384-reglu",  "d300-f20001-relu",   "d5000-f1200-relu",
+                                        "d64-f65536-relu",     "d64-f256-relu",      "d7168-f2048-swiglu"};
+    kernel_shape *shape = calloc(1, sizeof *shape);
+    cr_assert_not_null(shape);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
+        shape->spec = support_spec(specs[i]);
+        cr_assert_eq(packed_layout_of(&shape->spec, &shape->layout, NULL), FFN_OK);
+        cr_assert_eq(formula_build(shape->spec.activation, &shape->graph, NULL), FFN_OK);
+        verify_block block;
+        verify_reference reference;
+        cr_assert_eq(verify_block_make(shape, &block, NULL), FFN_OK);
+        cr_assert_eq(verify_reference_make(shape, &reference, NULL), FFN_OK);
+        verify_reference_run(&reference, &block);
+        for (int64_t j = 0; j < shape->spec.d_model; ++j) {
+            cr_expect(reference.y[j] != 0 && (j == 0 || reference.y[j] != reference.y[j - 1]), "%s: column %lld",
+                      specs[i], (long long)j);
+        }
+        int64_t last = shape->spec.d_ff - 1;
+        cr_expect_neq(reference.hidden[last], 0, "%s: the last unit is %g", specs[i], (double)reference.hidden[last]);
+        const float *panel = verify_block_down_panel(&block, 0);
+        cr_expect_neq(panel[last * FFN_PANEL], 0);
+        verify_reference_free(&reference);
+        verify_block_free(&block);
+    }
+    free(shape);
+}
