@@ -9,6 +9,10 @@ add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 
+set(suite_timeout 300)
+if(FFN_SANITIZE)
+  set(suite_timeout 900)
+endif()
 file(GLOB test_sources CONFIGURE_DEPENDS tests/test_*.c)
 foreach(source IN LISTS test_sources)
   cmake_path(GET source STEM name)
@@ -20,7 +24,7 @@ foreach(source IN LISTS test_sources)
   target_link_options(${name} PRIVATE LINKER:--as-needed) # a suite of the runtime loads neither LLVM nor OpenBLAS
   add_dependencies(${name} ffngen_command)
   add_test(NAME ${subject} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${subject} PROPERTIES LABELS suite TIMEOUT 300)
+  set_tests_properties(${subject} PROPERTIES LABELS suite TIMEOUT ${suite_timeout})
 endforeach()
 
 # ---- The tree itself ----

@@ -463,10 +463,12 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
     n.group = plan_group(plan);
     n.expand = (stage){.name = "expand",
                        .columns = layout->up_panels * FFN_PANEL,
+                       .terms = spec->d_model,
                        .panel_stride = layout->expand_panel_stride / (int64_t)sizeof(float),
                        .chains = plan_chains(spec->d_ff)};
     n.contract = (stage){.name = "contract",
                          .columns = layout->down_panels * FFN_PANEL,
+                         .terms = spec->d_ff,
                          .panel_stride = layout->contract_panel_bytes / (int64_t)sizeof(float),
                          .chains = plan_chains(spec->d_model)};
     n.contract.add_zero = n.contract.chains == 1;

@@ -146,6 +146,9 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
     /* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers.
      */
     int32_t unroll = plan->unroll / s->chains > 0 ? plan->unroll / s->chains : 1;
+    /* Blocks of a sum start at multiples of a panel, so only the last can be no multiple of a turn. */
+    int64_t turn = (int64_t)unroll * s->chains;
+    bool whole_turns = s->terms % turn == 0 && FFN_PANEL % turn == 0;
     sweep w = {.g = g, .stage = s, .plan = plan, .prefetch = s->chains > 1 ? 0 : plan->prefetch};
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
@@ -160,6 +163,7 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .chains = w.chains_at_once[i],
             .plane_stride = s->columns,
             .unroll = unroll,
+            .whole_turns = whole_turns,
             .prefetch = w.prefetch,
             .add_zero = s->add_zero,
             .activation = s->activation,

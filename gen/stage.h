@@ -11,6 +11,7 @@
 typedef struct stage {
     const char *name;
     int64_t columns;      /* padded to panels */
+    int64_t terms;        /* of a whole sum */
     int64_t panel_stride; /* floats between consecutive panels of one matrix */
     int32_t chains;
     bool add_zero;

@@ -180,7 +180,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
         ir_mul(g, ir_div(g, t.p[TILE_K], ir_int(g, shape->unroll)), ir_int(g, (int64_t)shape->unroll * shape->k_step));
     loop(&t, acc, &at, turns, shape->unroll, "hot");
     at.next = NULL;
-    if (shape->unroll > 1)
+    if (!shape->whole_turns)
         loop(&t, acc, &at, end, 1, "rest");
     if (shape->chains > 1)
         tails(&t, acc, &at);

@@ -9,6 +9,7 @@
 #include "diag.h"
 #include "formula_ast.h"
 #include "formula_graph.h"
+#include "formula_slots.h"
 
 typedef struct inliner {
     ast_arena arena;
@@ -80,7 +81,7 @@ static ffn_status inline_node(inliner *in, const ast_node *node, const uint16_t 
 /* Operands that an operation does not have are 0 in the list, whose value is some node: the graph ignores them too. */
 static ffn_status inline_text(inliner *in, ast_text text, const ast_rules *rules, const uint16_t *arguments,
                               int32_t function_limit, uint16_t *result) {
-    ast_body body;
+    ast_body body = {0};
     ffn_status status = ast_parse(text, rules, &in->arena, &body, in->diag);
     for (int32_t i = body.first; status == FFN_OK && i < body.end; i++)
         status = inline_node(in, &in->arena.nodes[i], arguments, function_limit, &in->values[i]);
@@ -88,10 +89,7 @@ static ffn_status inline_text(inliner *in, ast_text text, const ast_rules *rules
         return status;
     *result = in->values[body.result];
     in->arena.count = body.first;
-    return in->builder.full
-               ? diag_fail(in->diag, FFN_BAD_SPEC, "the formula is too long: it comes to more than %d operations",
-                           FORMULA_NODES_MAX)
-               : FFN_OK;
+    return FFN_OK;
 }
 
 ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag *diag) {
@@ -121,7 +119,14 @@ ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag 
                          INT32_MAX, &result);
     if (status != FFN_OK)
         return status;
+    if (in.builder.full)
+        return diag_fail(diag, FFN_BAD_SPEC, "the formula is too long: it comes to more than %d operations",
+                         FORMULA_NODES_MAX);
     graph_finish(&in.builder, result);
+    slot_map slots;
+    slots_assign(&built, &slots);
+    if (slots.count > SLOTS_MAX)
+        return diag_fail(diag, FFN_BAD_SPEC, "the formula keeps more than %d values at once", SLOTS_MAX);
     *graph = built;
     return FFN_OK;
 }

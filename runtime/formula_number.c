@@ -14,31 +14,39 @@
 #define LIMBS 64       /* of 32 bits: 10^(DIGITS_MAX + 60) with room for shifts */
 
 typedef struct big {
+    int32_t used;          /* limbs; those above are zero, and not read */
     uint32_t limbs[LIMBS]; /* little-endian */
 } big;
 
 static void big_multiply_add(big *number, uint32_t factor, uint32_t carry) {
-    for (int32_t i = 0; i < LIMBS; i++) {
+    for (int32_t i = 0; i < number->used; i++) {
         const uint64_t product = (uint64_t)number->limbs[i] * factor + carry;
         number->limbs[i] = (uint32_t)product;
         carry = (uint32_t)(product >> 32);
     }
+    if (carry != 0)
+        number->limbs[number->used++] = carry;
 }
 
 static int32_t big_compare(const big *a, const big *b) {
-    for (int32_t i = LIMBS - 1; i >= 0; i--)
+    if (a->used != b->used)
+        return a->used < b->used ? -1 : 1;
+    for (int32_t i = a->used - 1; i >= 0; i--)
         if (a->limbs[i] != b->limbs[i])
             return a->limbs[i] < b->limbs[i] ? -1 : 1;
     return 0;
 }
 
+/* a >= b */
 static void big_subtract(big *a, const big *b) {
     uint32_t borrow = 0;
-    for (int32_t i = 0; i < LIMBS; i++) {
-        const uint64_t difference = (uint64_t)a->limbs[i] - b->limbs[i] - borrow;
+    for (int32_t i = 0; i < a->used; i++) {
+        const uint64_t difference = (uint64_t)a->limbs[i] - (i < b->used ? b->limbs[i] : 0) - borrow;
         a->limbs[i] = (uint32_t)difference;
         borrow = (uint32_t)(difference >> 63);
     }
+    while (a->used > 0 && a->limbs[a->used - 1] == 0)
+        a->used--;
 }
 
 /* numerator / denominator, both positive, to f32: nearest, ties to even. Infinity where it is too large. */
@@ -100,7 +108,8 @@ size_t number_length(const char *begin, const char *end) {
 }
 
 number_answer number_parse(const char *text, size_t length, double *value) {
-    big digits = {{0}};
+    big digits;
+    digits.used = 0;
     int32_t significant = 0;
     int64_t scale = 0; /* value = digits * 10^scale */
     bool fraction = false;
@@ -137,7 +146,9 @@ number_answer number_parse(const char *text, size_t length, double *value) {
         *value = 0;
         return NUMBER_OK;
     }
-    big one = {{1}};
+    big one;
+    one.used = 0;
+    big_multiply_add(&one, 0, 1);
     big *const scaled = scale < 0 ? &one : &digits;
     for (int64_t k = 0; k < llabs(scale); k++)
         big_multiply_add(scaled, 10, 0);

@@ -107,13 +107,17 @@ static const reference_row *reference_find(const char *name) {
 
 /* ---- Intervals ---- */
 
+/* A few units of double further down or up. */
+static double nudged(double end, double direction) {
+    return isinf(end) ? end : end + direction * fabs(end) * 0x1p-50;
+}
+
 /* The f32 that an operation can round an exact result in [low, high] to. Rounding keeps order, so the ends will do; the
  * ends are themselves known to a few units of double only. */
 static estimate rounded(double value, double low, double high) {
     if (isnan(low) || isnan(high))
         return (estimate){value, NAN, NAN, !isnan(value)};
-    const double slack = 0x1p-50;
-    return (estimate){value, (float)(low - fabs(low) * slack), (float)(high + fabs(high) * slack), false};
+    return (estimate){value, (float)nudged(low, -1), (float)nudged(high, 1), false};
 }
 
 static estimate exactly(double value, double low, double high) {

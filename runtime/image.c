@@ -112,10 +112,11 @@ static ffn_status check_header(const image_header *header, size_t size, ffn_diag
     if (ffn_spec_check(&header->spec, &spec_diag) != FFN_OK) {
         return diag_fail(diag, FFN_BAD_IMAGE, "image: its spec is not valid: %.300s", spec_diag.text);
     }
-    const ffn_plan *plan = &header->plan;
-    if ((uint32_t)plan->isa != header->isa || (uint32_t)plan->n_class >= FFN_N_CLASSES || plan->tile_count < 1 ||
-        plan->tile_count > FFN_TILES_MAX || header->scratch_bytes > IMAGE_SCRATCH_BYTES_MAX) {
-        return diag_fail(diag, FFN_BAD_IMAGE, "image: its plan is not valid");
+    ffn_diag plan_diag = {.status = FFN_OK};
+    if ((uint32_t)header->plan.isa != header->isa || header->scratch_bytes > IMAGE_SCRATCH_BYTES_MAX ||
+        ffn_plan_check(&header->spec, &header->plan, &plan_diag) != FFN_OK) {
+        return diag_fail(diag, FFN_BAD_IMAGE, "image: its plan is not valid: %.300s",
+                         plan_diag.text[0] != '\0' ? plan_diag.text : "ISA or scratch");
     }
     ffn_status status = check_parts(header, size, diag);
     return status != FFN_OK ? status : check_machine(header, diag);

@@ -1,6 +1,6 @@
 /* verify_block.c: a spec -> weights that show every kind of wrong kernel, within the budget of a first use
  *
- * Invariants: padding stays +0 as ffn_pack leaves it; every column of y has weights; first, middle and last panel of
+ * Invariants: padding stays +0 as ffn_pack leaves it; every column of y has weights; the first and the last panel of
  * both stages are full; the last hidden unit is active for the first input (else dropping it would change nothing under
  * ReLU).
  *
@@ -81,8 +81,13 @@ static verify_rows all_rows(int64_t terms) {
     return (verify_rows){.first = terms - rows, .rows = rows, .step = rows, .count = 1, .full = rows == terms};
 }
 
-static bool edge_panel(int64_t panel, int64_t panels) {
-    return panel == 0 || panel == panels - 1 || panel == panels / 2;
+/* The panels of a sampled block that are full. A panel of the contract stage is long, so there are only two. */
+static bool full_up(int64_t panel, int64_t panels) {
+    return panel == 0 || panel == panels / 2 || panel == panels - 1;
+}
+
+static bool full_down(int64_t panel, int64_t panels) {
+    return panel == 0 || panel == panels - 1;
 }
 
 /* Panels of the expand stage in groups that share 2 MiB, of which each `every`-th holds probes: groups are what costs.
@@ -103,7 +108,7 @@ static sampling sampling_of(const packed_layout *at) {
 verify_rows verify_block_up(const verify_block *block, int64_t panel) {
     const packed_layout *at = &block->shape->layout;
     const int64_t terms = block->shape->spec.d_model;
-    if (block->sampled ? edge_panel(panel, at->up_panels) : !block->probes) {
+    if (block->sampled ? full_up(panel, at->up_panels) : !block->probes) {
         return all_rows(terms);
     }
     const sampling s = sampling_of(at);
@@ -120,7 +125,7 @@ verify_rows verify_block_up(const verify_block *block, int64_t panel) {
 verify_rows verify_block_down(const verify_block *block, int64_t panel) {
     const packed_layout *at = &block->shape->layout;
     const int64_t terms = block->shape->spec.d_ff;
-    if (block->sampled ? edge_panel(panel, at->down_panels) : !block->probes) {
+    if (block->sampled ? full_down(panel, at->down_panels) : !block->probes) {
         return all_rows(terms);
     }
     const sampling s = sampling_of(at);
@@ -251,7 +256,7 @@ static void fill_panels(verify_block *block) {
     for (int64_t p = 0; p < at->up_panels; ++p) {
         verify_rows where = verify_block_up(block, p);
         int64_t columns = least(FFN_PANEL, shape->spec.d_ff - p * FFN_PANEL);
-        bool full = block->sampled ? edge_panel(p, at->up_panels) : !block->probes;
+        bool full = block->sampled ? full_up(p, at->up_panels) : !block->probes;
         for (int gate = shape->graph.gated; gate >= 0; --gate) {
             float *panel = up_panel(block, p, gate);
             if (full) {
@@ -267,7 +272,7 @@ static void fill_panels(verify_block *block) {
     for (int64_t p = 0; p < at->down_panels; ++p) {
         verify_rows where = verify_block_down(block, p);
         int64_t columns = least(FFN_PANEL, shape->spec.d_model - p * FFN_PANEL);
-        if (block->sampled ? edge_panel(p, at->down_panels) : !block->probes) {
+        if (block->sampled ? full_down(p, at->down_panels) : !block->probes) {
             fill_rows(block, down_panel(block, p), where, shape->spec.d_ff, columns);
         } else {
             probe_down(block, down_panel(block, p), where, shape->spec.d_ff, columns);

@@ -215,9 +215,12 @@ static ffn_status libm_units(const verify_reference *reference, const verify_blo
     const float *hidden = reference->hidden + input * reference->stride;
     const int64_t every = probed_units(block) / VERIFY_LIBM_UNITS + 1;
     int64_t probed = 0;
+    verify_rows where = {0};
     for (int64_t f = 0; f < shape->spec.d_ff; ++f) {
         units[f] = (unit_value){.value = (double)hidden[f]};
-        verify_rows where = verify_block_up(block, f / FFN_PANEL);
+        if (f % FFN_PANEL == 0) {
+            where = verify_block_up(block, f / FFN_PANEL);
+        }
         if (where.count == 0 || where.full || probed++ % every != 0) {
             continue;
         }

@@ -1,5 +1,4 @@
 /* support_data.c: see support_data.h */
-#define _GNU_SOURCE
 #include "support_data.h"
 
 #include <math.h>

@@ -147,6 +147,7 @@ Test(command_files, run_takes_weights_and_rows_from_files_and_writes_rows, .init
     RUN("run", name, "-w", in_folder("w.safetensors"), "--map", "w1=a.weight,w2=b.weight", "--layout", "out_in", "-i",
         in_folder("x.npy"), "-o", in_folder("z.npy"), "--isa", "portable", "--n", "3");
     support_expect_status(0);
+    cr_expect(strstr(support_result.out, "portable  3  fallback"), "%s", support_result.out);
     read_npy(in_folder("z.npy"), again, 3, D);
     cr_expect_eq(memcmp(y, again, sizeof(float) * 3 * D), 0, "the portable kernel gives other bits");
     support_weights_free(weights);

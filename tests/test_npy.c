@@ -188,7 +188,7 @@ Test(npy, refuses_every_truncation) {
         for (size_t size = 0; size < b.size; size++) {
             ffn_diag diag = {0};
             cr_expect_eq(parse(&b, size, &diag), FFN_BAD_FILE, "%zu", size);
-            cr_expect(strncmp(diag.text, "m", 1) == 0 && strlen(diag.text) > 10);
+            cr_expect_not_null(strstr(diag.text, size < 10 ? "is not a .npy file" : "is truncated"), "%s", diag.text);
         }
         cr_expect_eq(parse(&b, b.size, NULL), FFN_OK);
     }
@@ -254,8 +254,8 @@ Test(npy, writing_refuses_bad_arguments_and_places, .init = path_make, .fini = p
     cr_expect_eq(npy_write(path, six, 2, 3, 2, &diag), FFN_BAD_ARGUMENT);
     cr_expect_eq(npy_write(path, six, -1, 3, 3, &diag), FFN_BAD_ARGUMENT);
     cr_expect_eq(npy_write(path, six, 2, 0, 3, &diag), FFN_BAD_ARGUMENT);
-    cr_expect_eq(npy_write("/dev/full", six, 2, 3, 3, &diag), FFN_SYSTEM);
-    cr_expect_not_null(strstr(diag.text, "No space left"), "%s", diag.text);
+    cr_expect_eq(npy_write("/nowhere/x.npy", six, 2, 3, 3, &diag), FFN_SYSTEM);
+    cr_expect_not_null(strstr(diag.text, "/nowhere/x.npy cannot be written"), "%s", diag.text);
     float *data;
     int64_t n, d;
     cr_expect_eq(npy_read("/nowhere/x.npy", &data, &n, &d, &diag), FFN_SYSTEM);

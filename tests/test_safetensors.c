@@ -6,10 +6,13 @@
 #include "safetensors.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -270,7 +273,10 @@ Test(safetensors, refuses_a_header_length_beyond_the_file_or_reason) {
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         safetensors *file;
         memcpy(b.bytes, &lengths[i], 8);
-        cr_expect_eq(safetensors_parse(b.bytes, b.size, "m", &file, NULL), FFN_BAD_FILE);
+        ffn_diag diag;
+        cr_expect_eq(safetensors_parse(b.bytes, b.size, "m", &file, &diag), FFN_BAD_FILE);
+        const char *words = lengths[i] > 100000000 ? "at most 100000000 are allowed" : "is truncated";
+        cr_expect_not_null(strstr(diag.text, words), "%s", diag.text);
     }
     free(b.bytes);
 }
@@ -434,14 +440,29 @@ Test(file, writing_refuses_what_cannot_become_a_file) {
     cr_expect_eq(entries(), 1);
 }
 
-Test(file, a_device_is_written_to_not_replaced) {
+Test(file, a_pipe_is_written_to_not_replaced) {
     struct stat info;
-    cr_expect_eq(file_write("/dev/null", "x", 1, NULL), FFN_OK);
-    cr_expect(stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
-    ffn_diag diag;
-    cr_expect_eq(file_write("/dev/full", "x", 1, &diag), FFN_SYSTEM);
-    cr_expect_not_null(strstr(diag.text, "/dev/full cannot be written: No space left"), "%s", diag.text);
+    char got[8] = "";
     alarm(10);
     cr_assert_eq(mkfifo(inside("pipe"), 0600), 0);
-    cr_expect_eq(file_write(inside("pipe"), "x", 1, NULL), FFN_SYSTEM); /* nobody reads: no wait */
+    cr_expect_eq(file_write(inside("pipe"), "x", 1, NULL), FFN_SYSTEM, "nobody reads: an error, no wait");
+    int reader = open(inside("pipe"), O_RDONLY | O_NONBLOCK);
+    cr_assert(reader >= 0);
+    cr_expect_eq(file_write(inside("pipe"), "hello", 5, NULL), FFN_OK);
+    cr_expect(read(reader, got, sizeof got) == 5 && memcmp(got, "hello", 5) == 0);
+    close(reader);
+    cr_expect(stat(inside("pipe"), &info) == 0 && S_ISFIFO(info.st_mode));
+    cr_expect_eq(entries(), 1);
+}
+
+Test(file, a_write_that_fails_leaves_the_target_and_nothing_else) {
+    static const char large[1 << 16] = "";
+    ffn_diag diag;
+    cr_assert_eq(file_write(inside("a"), "old", 3, NULL), FFN_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096}), 0);
+    cr_expect_eq(file_write(inside("a"), large, sizeof large, &diag), FFN_SYSTEM);
+    cr_expect_not_null(strstr(diag.text, "a cannot be written: File too large"), "%s", diag.text);
+    file_is("a", "old");
+    cr_expect_eq(entries(), 1);
 }

@@ -278,6 +278,8 @@ Test(weights, that_do_not_fit_the_spec_are_refused_by_name) {
            "m.layers.1.fc2");
     static const entry long_bias[] = {{"w1", D, F, NULL}, {"w2", F, D, NULL}, {"b1", F + 1, 0, NULL}, {0}};
     refuse("d4-f6-relu-bias_up", long_bias, NULL, "the bias 'b1' is [7]: the spec needs [6]");
+    static const entry two_biases[] = {{"w1", D, F, NULL}, {"w2", F, D, NULL}, {"b1", 2, F, NULL}, {0}};
+    refuse("d4-f6-relu-bias_up", two_biases, NULL, "the bias 'b1' is [2, 6]");
     static const entry vector[] = {{"w1", D * F, 0, NULL}, {"w2", F, D, NULL}, {0}};
     refuse("d4-f6-relu", vector, NULL, "'w1' is [24]");
     static const entry integers[] = {{"w1", D, F, "I16"}, {"w2", F, D, NULL}, {0}};
