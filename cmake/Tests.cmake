@@ -52,7 +52,7 @@ endif()
 if(FFN_TEST_PRESETS)
   foreach(preset clang asan-ubsan tsan)
     add_test(NAME preset_${preset} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_preset.sh ${preset})
-    set_tests_properties(preset_${preset} PROPERTIES LABELS preset TIMEOUT 900 RUN_SERIAL ON)
+    set_tests_properties(preset_${preset} PROPERTIES LABELS preset TIMEOUT 1200 RUN_SERIAL ON)
   endforeach()
 endif()
 

@@ -186,11 +186,11 @@ LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     return ir_call(g, f, (LLVMValueRef[]){a, b, c}, 3);
 }
 
-void ir_prefetch(ir *g, LLVMValueRef pointer) {
+void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache) {
     LLVMValueRef f = intrinsic(g, "llvm.prefetch", &g->pointer, 1);
-    LLVMValueRef read = LLVMConstInt(g->i32, 0, 0), second_level = LLVMConstInt(g->i32, 2, 0);
+    LLVMValueRef read = LLVMConstInt(g->i32, 0, 0), locality = LLVMConstInt(g->i32, cache, 0);
     LLVMValueRef data = LLVMConstInt(g->i32, 1, 0);
-    ir_call(g, f, (LLVMValueRef[]){pointer, read, second_level, data}, 4);
+    ir_call(g, f, (LLVMValueRef[]){pointer, read, locality, data}, 4);
 }
 
 void ir_pin_loads(ir *g) {

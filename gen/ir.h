@@ -55,8 +55,9 @@ LLVMValueRef ir_broadcast(ir *g, LLVMValueRef pointer);
 LLVMValueRef ir_splat(ir *g, LLVMTypeRef vector, LLVMValueRef scalar);
 LLVMValueRef ir_splat_bits(ir *g, uint32_t bits); /* the f32 with these bits, in every lane */
 LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
-/* Into the second-level cache, for reading. */
-void ir_prefetch(ir *g, LLVMValueRef pointer);
+/* The line at `pointer`, for reading, into the first- or second-level cache. */
+typedef enum ir_cache { IR_CACHE_2 = 2, IR_CACHE_1 = 3 } ir_cache; /* the numbers are LLVM's localities */
+void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache);
 /* No instruction: loads that stand after this point are not scheduled before it. Keeps registers free where LLVM would
  * hoist more loads than there are registers. */
 void ir_pin_loads(ir *g);

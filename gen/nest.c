@@ -472,6 +472,7 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
                          .panel_stride = layout->contract_panel_bytes / (int64_t)sizeof(float),
                          .chains = plan_chains(spec->d_model)};
     n.contract.add_zero = n.contract.chains == 1;
+    n.contract.fetch_soon = n.contract.chains == 1;
     n.expand.activation = tiles_activate(&n) ? graph : NULL;
     stage_build(g, &n.expand, plan);
     stage_build(g, &n.contract, plan);

@@ -12,6 +12,7 @@ typedef struct sweep {
     int32_t prefetch;
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
+    LLVMValueRef soon;      /* C of the next row tile, or of the first one of the next group */
     LLVMValueRef next_step; /* floats it goes on in one turn of the hot loop */
 } sweep;
 
@@ -57,8 +58,9 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
             [TILE_INIT] = ir_at_const(g, init, first * s->columns),
             [TILE_LDI] = w->p[SWEEP_LDI],
             [TILE_K] = terms,
+            [TILE_SOON] = w->soon,
         };
-        int32_t count = TILE_K + 1;
+        int32_t count = TILE_SOON + 1;
         if (at_once > 1) {
             arguments[TILE_TAIL] = ir_sub(g, more, ir_int(g, first));
             count = TILE_TAIL + 1;
@@ -127,6 +129,9 @@ static void build_sweep(sweep *w, stage *s) {
     LLVMValueRef fetched = ir_mul(g, ir_div(g, row, ir_int(g, plan->tiles[0].mr)), part);
     w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
     LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
+    LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
+    w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])),
+                        ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL))));
     for (int32_t i = 0; i < plan->tile_count; i++) {
         if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
             continue;
@@ -134,10 +139,10 @@ static void build_sweep(sweep *w, stage *s) {
         row_tile(w, i, row);
         ir_if_end(g, &height);
     }
-    LLVMValueRef next = ir_add(g, row, mr), zero = ir_int(g, 0);
+    LLVMValueRef zero = ir_int(g, 0);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
     LLVMBuildBr(g->builder, head);
-    LLVMAddIncoming(row, (LLVMValueRef[]){zero, next}, (LLVMBasicBlockRef[]){entry, latch}, 2);
+    LLVMAddIncoming(row, (LLVMValueRef[]){zero, below}, (LLVMBasicBlockRef[]){entry, latch}, 2);
     LLVMPositionBuilderAtEnd(g->builder, done);
     ir_return(g);
 }
@@ -165,6 +170,7 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .unroll = unroll,
             .whole_turns = whole_turns,
             .prefetch = w.prefetch,
+            .fetch_soon = s->fetch_soon,
             .add_zero = s->add_zero,
             .activation = s->activation,
         };

@@ -15,6 +15,7 @@ typedef struct stage {
     int64_t panel_stride; /* floats between consecutive panels of one matrix */
     int32_t chains;
     bool add_zero;
+    bool fetch_soon;                 /* C is large: a tile fetches that of the next one */
     const formula_graph *activation; /* applied by the tiles; NULL: not */
     LLVMValueRef sweep;
 } stage;

@@ -24,7 +24,7 @@ typedef struct tile {
 } tile;
 
 int32_t tile_parameters(const tile_shape *shape) {
-    return shape->chains > 1 ? TILE_TAIL + 1 : shape->prefetch ? TILE_NEXT_STEP + 1 : TILE_K + 1;
+    return shape->chains > 1 ? TILE_TAIL + 1 : shape->prefetch ? TILE_NEXT_STEP + 1 : TILE_SOON + 1;
 }
 
 /* Floats from the start of a tile row of B, C or init to vector v. */
@@ -101,7 +101,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
 
     for (int32_t line = 0; at->next && line < s->prefetch; line++)
         for (int32_t p = 0; p < s->panels; p++)
-            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL));
+            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), IR_CACHE_2);
     for (int32_t u = 0; u < unroll; u++)
         for (int32_t c = 0; c < s->chains; c++)
             step(t, acc, c, at, (int64_t)u * s->k_step + c);
@@ -149,9 +149,9 @@ static void tails(tile *t, accumulators acc, const cursor *at) {
 }
 
 LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
-    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "k", "next", "next_step"};
-    LLVMTypeRef types[TILE_PARAMETERS_MAX] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
-                                              g->pointer, g->i64, g->i64,     g->pointer, g->i64};
+    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "k", "soon", "next", "next_step"};
+    LLVMTypeRef types[TILE_PARAMETERS_MAX] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64, g->pointer,
+                                              g->i64,     g->i64, g->pointer, g->pointer, g->i64};
     if (shape->chains > 1)
         types[TILE_TAIL] = g->i64;
     int32_t count = tile_parameters(shape);
@@ -163,6 +163,11 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
         t.p[i] = ir_parameter(g, i, names[i]);
     t.two_rows = ir_mul(g, t.p[TILE_LDA], ir_int(g, 2));
 
+    for (int32_t r = 0; shape->fetch_soon && r < shape->mr; r++) {
+        LLVMValueRef soon = ir_at(g, t.p[TILE_SOON], ir_mul(g, ir_int(g, r), t.p[TILE_LDC]));
+        for (int32_t p = 0; p < shape->panels; p++)
+            ir_prefetch(g, ir_at_const(g, soon, (int64_t)p * FFN_PANEL), IR_CACHE_1);
+    }
     accumulators acc;
     for (int32_t c = 0; c < shape->chains; c++)
         for (int32_t r = 0; r < shape->mr; r++) {

@@ -18,21 +18,23 @@ typedef struct tile_shape {
     int32_t unroll;                  /* terms of each chain in one turn of the loop */
     bool whole_turns;                /* the terms are always a multiple of unroll: no loop for the rest */
     int32_t prefetch;                /* lines of each of the next panels fetched in one turn; 0: none */
+    bool fetch_soon;                 /* C comes from beyond the second-level cache: use TILE_SOON */
     bool add_zero;                   /* the last addition of +0 before y is stored */
     const formula_graph *activation; /* applied in registers before the store; NULL: not */
 } tile_shape;
 
 /* Parameters of a tile function, in this order. */
 typedef enum tile_parameter {
-    TILE_A,                /* row 0, first term */
-    TILE_LDA,              /* floats between rows of A */
-    TILE_B,                /* first panel, first term */
-    TILE_C,                /* where the result goes; row 0 */
-    TILE_LDC,              /* floats between rows of C */
-    TILE_INIT,             /* where the chains start: the bias, or C itself */
-    TILE_LDI,              /* floats between rows of init; 0 gives every row the bias */
-    TILE_K,                /* terms of every chain */
-    TILE_TAIL,             /* chains (the first ones) that have one term more; only where chains > 1 */
+    TILE_A,    /* row 0, first term */
+    TILE_LDA,  /* floats between rows of A */
+    TILE_B,    /* first panel, first term */
+    TILE_C,    /* where the result goes; row 0 */
+    TILE_LDC,  /* floats between rows of C */
+    TILE_INIT, /* where the chains start: the bias, or C itself */
+    TILE_LDI,  /* floats between rows of init; 0 gives every row the bias */
+    TILE_K,    /* terms of every chain */
+    TILE_SOON, /* the C of the tile that runs next: fetched while this one runs, since its sums start from there */
+    TILE_TAIL, /* chains (the first ones) that have one term more; only where chains > 1 */
     TILE_NEXT = TILE_TAIL, /* where to prefetch in the next first panel; only where prefetch > 0 (then chains is 1) */
     TILE_NEXT_STEP,        /* floats to go on after each turn */
     TILE_PARAMETERS_MAX

@@ -5,6 +5,7 @@
 
 #include "diag.h"
 #include "formula_ast.h"
+#include "formula_cursor.h"
 
 static const activation_row rows[] = {
 #define FFN_PLAIN false
@@ -46,74 +47,50 @@ bool activation_parameter_at(const activation_row *row, int32_t i, char name[AST
     return true;
 }
 
-typedef struct cursor {
-    const char *text, *at, *end;
-    ffn_diag *diag;
-} cursor;
-
-static int column_of(const cursor *c) {
-    return (int)(c->at - c->text) + 1;
-}
-
-static void skip_spaces(cursor *c) {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t'))
-        c->at++;
-}
-
-static bool accept(cursor *c, char symbol) {
-    skip_spaces(c);
-    if (c->at == c->end || *c->at != symbol)
-        return false;
-    c->at++;
-    return true;
-}
-
 static ffn_status parse_parameter(cursor *c, activation_text *parsed) {
     const activation_row *const row = parsed->row;
     char name[AST_WORD_BYTES];
     float preset;
-    skip_spaces(c);
+    cursor_skip_spaces(c);
     if (!activation_parameter_at(row, parsed->parameter_count, name, &preset)) {
         if (parsed->parameter_count == 0)
-            return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: %s has no parameters", column_of(c), row->shown.name);
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: %s has only the parameters %s", column_of(c),
-                         row->shown.name, row->shown.parameters);
+            return cursor_fail(c, c->at, "%s has no parameters", row->shown.name);
+        return cursor_fail(c, c->at, "%s has only the parameters %s", row->shown.name, row->shown.parameters);
     }
-    const int column = column_of(c);
-    const bool negative = accept(c, '-');
-    skip_spaces(c);
+    const char *const begin = c->at;
+    const bool negative = cursor_accept(c, "-");
+    cursor_skip_spaces(c);
     const size_t length = number_length(c->at, c->end);
     double value = 0;
     if (length == 0)
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: the parameter %s of %s is a number, as in %s", column_of(c),
-                         name, row->shown.name, row->shown.parameters);
+        return cursor_fail(c, c->at, "the parameter %s of %s is a number, as in %s", name, row->shown.name,
+                           row->shown.parameters);
     if (number_parse(c->at, length, &value) != NUMBER_OK)
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: the parameter %s of %s is not a number f32 can hold",
-                         column_of(c), name, row->shown.name);
+        return cursor_fail(c, c->at, "the parameter %s of %s is not a number f32 can hold", name, row->shown.name);
     value = negative ? -value : value;
     if (value < row->least || value > row->most)
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: the parameter %s of %s lies between %g and %g", column,
-                         name, row->shown.name, row->least, row->most);
+        return cursor_fail(c, begin, "the parameter %s of %s lies between %g and %g", name, row->shown.name, row->least,
+                           row->most);
     c->at += length;
     parsed->parameters[parsed->parameter_count++] = (float)value;
     return FFN_OK;
 }
 
 static ffn_status parse_parameters(cursor *c, activation_text *parsed) {
-    if (accept(c, '(')) {
+    char seen[CURSOR_SEEN_BYTES];
+    if (cursor_accept(c, "(")) {
         do {
             const ffn_status status = parse_parameter(c, parsed);
             if (status != FFN_OK)
                 return status;
-        } while (accept(c, ','));
-        if (!accept(c, ')'))
-            return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: expected \")\" or \",\" after a parameter of %s",
-                             column_of(c), parsed->row->shown.name);
+        } while (cursor_accept(c, ","));
+        if (!cursor_accept(c, ")"))
+            return cursor_fail(c, c->at, "expected \")\" or \",\" after a parameter of %s, not %s",
+                               parsed->row->shown.name, cursor_seen(c, seen));
     }
-    skip_spaces(c);
+    cursor_skip_spaces(c);
     if (c->at < c->end)
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: \"%.*s\" after the activation %s", column_of(c),
-                         (int)(c->end - c->at < 16 ? c->end - c->at : 16), c->at, parsed->row->shown.name);
+        return cursor_fail(c, c->at, "%s after the activation %s", cursor_seen(c, seen), parsed->row->shown.name);
     char name[AST_WORD_BYTES];
     float preset;
     while (activation_parameter_at(parsed->row, parsed->parameter_count, name, &preset))
@@ -126,29 +103,25 @@ static ffn_status parse_formula(cursor *c, activation_text *parsed, const char *
     const char *end = c->end;
     while (end > c->at && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
-    if (!accept(c, '('))
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: %s is followed by a formula of %s in parentheses",
-                         column_of(c), word, parsed->gated ? "g and u" : "x");
+    if (!cursor_accept(c, "("))
+        return cursor_fail(c, c->at, "%s is followed by a formula of %s in parentheses", word,
+                           parsed->gated ? "g and u" : "x");
     if (end <= c->at || end[-1] != ')')
-        return diag_fail(c->diag, FFN_BAD_SPEC, "column %d: expected \")\" at the end of %s(...)",
-                         (int)(end - c->text) + 1, word);
-    parsed->formula = (ast_text){c->at, end - 1, c->text};
+        return cursor_fail(c, end, "expected \")\" at the end of %s(...)", word);
+    parsed->formula = (ast_text){c->at, end - 1, c->line};
     return FFN_OK;
 }
 
 ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag) {
-    cursor c = {text, text, text + strlen(text), diag};
-    skip_spaces(&c);
+    cursor c = {text, text + strlen(text), text, FFN_OK, diag};
+    cursor_skip_spaces(&c);
     const char *const word = c.at;
-    const int column = column_of(&c);
-    while (c.at < c.end && ((*c.at >= 'a' && *c.at <= 'z') || (*c.at >= 'A' && *c.at <= 'Z') ||
-                            (*c.at >= '0' && *c.at <= '9') || *c.at == '_'))
-        c.at++;
+    const size_t length = cursor_word(&c);
     char name[AST_WORD_BYTES];
-    const size_t length = (size_t)(c.at - word);
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word);
+    c.at += length;
     activation_text result = {0};
-    ffn_status status = FFN_OK;
+    ffn_status status;
     if (strcmp(name, "act") == 0 || strcmp(name, "gated") == 0) {
         result.gated = name[0] == 'g';
         status = parse_formula(&c, &result, name);
@@ -157,10 +130,10 @@ ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag 
             if (strcmp(name, rows[i].shown.name) == 0)
                 result.row = &rows[i];
         if (!result.row) {
-            char near[128] = "";
+            char near[128];
             diag_near_names(name, row_name_at, near, sizeof near);
-            return diag_fail(diag, FFN_BAD_SPEC, "column %d: unknown activation \"%s\"%s", column, name,
-                             near[0] ? near : ": a name of the list, act(F) or gated(F) was expected");
+            return cursor_fail(&c, word, "unknown activation \"%s\"%s", name,
+                               near[0] ? near : ": a name of the list, act(F) or gated(F) was expected");
         }
         result.gated = result.row->shown.gated;
         status = parse_parameters(&c, &result);

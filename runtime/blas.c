@@ -7,7 +7,7 @@
 
 static char description[256];
 
-/* The first word that differs between builds is often the core type, so it is named by itself too. */
+/* The configuration names the core type of some builds only. */
 static void describe_once(void) {
     snprintf(description, sizeof description, "%.180s, core %.32s", openblas_get_config(), openblas_get_corename());
 }

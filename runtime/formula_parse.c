@@ -3,12 +3,12 @@
  * Precedence climbing over one table of operators. Nodes are appended after their operands, so the list is in
  * evaluation order by construction. Nesting is bounded by AST_DEPTH_MAX, size by AST_TEXT_NODES_MAX: no text, however
  * long or hostile, costs more stack than that. The first mistake ends the parse; its message names the column. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "diag.h"
 #include "formula_ast.h"
+#include "formula_cursor.h"
 
 typedef struct name {
     const char *begin;
@@ -17,15 +17,12 @@ typedef struct name {
 } name;
 
 typedef struct parser {
-    ast_text text;
-    const char *at;
+    cursor in;
     const ast_rules *rules;
     ast_arena *arena;
     int32_t first, depth;
     int32_t name_count;
     name names[AST_NAMES_MAX];
-    ffn_status status;
-    ffn_diag *diag;
 } parser;
 
 /* The operators of the language, loosest first. `words` is the kind where both operands are words; NONE where the
@@ -71,66 +68,8 @@ static const builtin_row builtins[] = {
 
 enum { BUILTIN_COUNT = sizeof builtins / sizeof builtins[0], OPERATOR_COUNT = sizeof operators / sizeof operators[0] };
 
-static int32_t column_of(const parser *p, const char *at) {
-    return (int32_t)(at - p->text.line) + 1;
-}
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
-static int32_t
-fail_at(parser *p, const char *at, const char *format, ...) {
-    if (p->status != FFN_OK)
-        return 0;
-    char what[FFN_DIAG_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    p->status = diag_fail(p->diag, FFN_BAD_SPEC, "column %d: %s", (int)column_of(p, at), what);
-    return 0;
-}
-
-static void skip_spaces(parser *p) {
-    while (p->at < p->text.end && (*p->at == ' ' || *p->at == '\t'))
-        p->at++;
-}
-
-static bool at_symbol(parser *p, const char *symbol) {
-    skip_spaces(p);
-    const size_t length = strlen(symbol);
-    return (size_t)(p->text.end - p->at) >= length && memcmp(p->at, symbol, length) == 0;
-}
-
-static bool accept(parser *p, const char *symbol) {
-    if (!at_symbol(p, symbol))
-        return false;
-    p->at += strlen(symbol);
-    return true;
-}
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static size_t word_length(const parser *p) {
-    const char *at = p->at;
-    if (at < p->text.end && is_letter(*at))
-        for (at++; at < p->text.end && (is_letter(*at) || (*at >= '0' && *at <= '9'));)
-            at++;
-    return (size_t)(at - p->at);
-}
-
-/* What stands at the cursor, for messages. */
-static const char *seen(parser *p, char text[AST_WORD_BYTES + 2]) {
-    skip_spaces(p);
-    if (p->at >= p->text.end)
-        return "the end of the formula";
-    const size_t word = word_length(p), number = number_length(p->at, p->text.end);
-    const size_t length = word > 0 ? word : number > 0 ? number : 1;
-    snprintf(text, AST_WORD_BYTES + 2, "\"%.*s\"", (int)(length < AST_WORD_BYTES ? length : AST_WORD_BYTES - 1), p->at);
-    return text;
-}
+/* Node 0, which no one looks at once the cursor has failed. */
+#define FAIL_AT(p, ...) (cursor_fail(&(p)->in, __VA_ARGS__), 0)
 
 static formula_type type_of(const parser *p, int32_t node) {
     return (formula_type)p->arena->nodes[node].type;
@@ -141,10 +80,10 @@ static const char *type_name(formula_type type) {
 }
 
 static int32_t add_node(parser *p, const char *at, ast_node node) {
-    if (p->status != FFN_OK)
+    if (p->in.status != FFN_OK)
         return 0;
     if (p->arena->count - p->first >= AST_TEXT_NODES_MAX || p->arena->count >= AST_NODES_MAX)
-        return fail_at(p, at, "the formula is too long: at most %d operations", AST_TEXT_NODES_MAX);
+        return FAIL_AT(p, at, "the formula is too long: at most %d operations", AST_TEXT_NODES_MAX);
     p->arena->nodes[p->arena->count] = node;
     return p->arena->count++;
 }
@@ -157,16 +96,16 @@ static int32_t add_operation(parser *p, const char *at, int32_t kind, formula_ty
 }
 
 static bool expect_type(parser *p, const char *at, int32_t node, formula_type wanted, const char *where) {
-    if (p->status != FFN_OK)
+    if (p->in.status != FFN_OK)
         return false;
     const formula_type got = type_of(p, node);
     if (got == wanted)
         return true;
     if (wanted == FORMULA_BOOL)
-        fail_at(p, at, "%s needs a comparison such as x < 0, not %s", where, type_name(got));
+        cursor_fail(&p->in, at, "%s needs a comparison such as x < 0, not %s", where, type_name(got));
     else
-        fail_at(p, at, "%s needs %s, not %s%s", where, type_name(wanted), type_name(got),
-                got == FORMULA_BOOL ? " (a comparison is the first argument of select)" : "");
+        cursor_fail(&p->in, at, "%s needs %s, not %s%s", where, type_name(wanted), type_name(got),
+                    got == FORMULA_BOOL ? " (a comparison is the first argument of select)" : "");
     return false;
 }
 
@@ -179,7 +118,7 @@ static int32_t parse_expression(parser *p) {
 static bool deeper(parser *p) {
     if (++p->depth <= AST_DEPTH_MAX)
         return true;
-    fail_at(p, p->at, "nested more than %d deep", AST_DEPTH_MAX);
+    cursor_fail(&p->in, p->in.at, "nested more than %d deep", AST_DEPTH_MAX);
     return false;
 }
 
@@ -207,36 +146,36 @@ static const char *internal_name_at(size_t i) {
 /* "(" a, b, ... ")" -> argument nodes; the count must be `arity`. */
 static bool parse_arguments(parser *p, const char *begin, size_t length, int32_t arity, const char *takes,
                             int32_t arguments[3], const char *places[3]) {
-    const char *const open = p->at;
-    if (!accept(p, "(")) {
-        char text[AST_WORD_BYTES + 2];
-        fail_at(p, p->at, "%.*s needs its arguments, %.*s(%s), not %s", (int)length, begin, (int)length, begin, takes,
-                seen(p, text));
+    const char *const open = p->in.at;
+    if (!cursor_accept(&p->in, "(")) {
+        char text[CURSOR_SEEN_BYTES];
+        cursor_fail(&p->in, p->in.at, "%.*s needs its arguments, %.*s(%s), not %s", (int)length, begin, (int)length,
+                    begin, takes, cursor_seen(&p->in, text));
         return false;
     }
     int32_t count = 0;
-    if (!at_symbol(p, ")"))
+    if (!cursor_is_at(&p->in, ")"))
         do {
-            skip_spaces(p);
-            const char *const place = p->at;
+            cursor_skip_spaces(&p->in);
+            const char *const place = p->in.at;
             const int32_t node = parse_expression(p);
-            if (p->status != FFN_OK)
+            if (p->in.status != FFN_OK)
                 return false;
             if (count < 3) {
                 arguments[count] = node;
                 places[count] = place;
             }
             count++;
-        } while (accept(p, ","));
-    char text[AST_WORD_BYTES + 2];
-    if (!accept(p, ")")) {
-        fail_at(p, p->at, "expected \")\" or \",\" after an argument of %.*s, not %s", (int)length, begin,
-                seen(p, text));
+        } while (cursor_accept(&p->in, ","));
+    char text[CURSOR_SEEN_BYTES];
+    if (!cursor_accept(&p->in, ")")) {
+        cursor_fail(&p->in, p->in.at, "expected \")\" or \",\" after an argument of %.*s, not %s", (int)length, begin,
+                    cursor_seen(&p->in, text));
         return false;
     }
     if (count != arity) {
-        fail_at(p, open, "%.*s takes %d argument%s (%s), not %d", (int)length, begin, (int)arity, arity == 1 ? "" : "s",
-                takes, (int)count);
+        cursor_fail(&p->in, open, "%.*s takes %d argument%s (%s), not %d", (int)length, begin, (int)arity,
+                    arity == 1 ? "" : "s", takes, (int)count);
         return false;
     }
     return true;
@@ -271,20 +210,20 @@ static int32_t parse_call(parser *p, int32_t index, const char *begin, size_t le
         if (!expect_type(p, places[i], arguments[i], FORMULA_FLOAT, function->name))
             return 0;
     const int32_t node = add_operation(p, begin, AST_CALL, FORMULA_FLOAT, arguments[0], arguments[1], arguments[2]);
-    if (p->status == FFN_OK)
+    if (p->in.status == FFN_OK)
         p->arena->nodes[node].as.index = (uint32_t)index;
     return node;
 }
 
 static int32_t parse_word(parser *p) {
-    const char *const begin = p->at;
-    const size_t length = word_length(p);
+    const char *const begin = p->in.at;
+    const size_t length = cursor_word(&p->in);
     for (int32_t i = p->name_count - 1; i >= 0; i--)
         if (p->names[i].length == length && memcmp(p->names[i].begin, begin, length) == 0) {
-            p->at += length;
+            p->in.at += length;
             return p->names[i].node;
         }
-    p->at += length;
+    p->in.at += length;
     const bool internal = p->rules->internal;
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
         if ((internal || builtins[i].visible) && strlen(builtins[i].name) == length &&
@@ -296,41 +235,41 @@ static int32_t parse_word(parser *p) {
 
     char word[AST_WORD_BYTES], near[128] = "";
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), begin);
-    if (at_symbol(p, "(")) {
+    if (cursor_is_at(&p->in, "(")) {
         diag_near_names(word, internal ? internal_name_at : visible_name_at, near, sizeof near);
-        return fail_at(p, begin, "unknown function \"%s\"%s", word, near);
+        return FAIL_AT(p, begin, "unknown function \"%s\"%s", word, near);
     }
-    return fail_at(p, begin, "unknown name \"%s\": this formula is one of %s", word, p->rules->names);
+    return FAIL_AT(p, begin, "unknown name \"%s\": this formula is one of %s", word, p->rules->names);
 }
 
 static int32_t parse_number(parser *p) {
-    const char *const begin = p->at;
-    if (p->rules->internal && p->text.end - begin > 2 && begin[0] == '0' && begin[1] == 'x') {
+    const char *const begin = p->in.at;
+    if (p->rules->internal && p->in.end - begin > 2 && begin[0] == '0' && begin[1] == 'x') {
         uint32_t bits = 0;
         int32_t digits = 0;
-        for (p->at += 2; p->at < p->text.end; p->at++, digits++) {
-            const char c = *p->at;
+        for (p->in.at += 2; p->in.at < p->in.end; p->in.at++, digits++) {
+            const char c = *p->in.at;
             const int32_t digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
             if (digit < 0)
                 break;
             bits = bits << 4 | (uint32_t)digit;
         }
-        if (digits == 0 || digits > 8 || word_length(p) > 0)
-            return fail_at(p, begin, "a word is 0x and up to 8 of 0123456789abcdef");
+        if (digits == 0 || digits > 8 || cursor_word(&p->in) > 0)
+            return FAIL_AT(p, begin, "a word is 0x and up to 8 of 0123456789abcdef");
         return add_node(p, begin, (ast_node){.kind = FORMULA_OP_WORD, .type = FORMULA_WORD, .as.bits = bits});
     }
-    const size_t length = number_length(begin, p->text.end);
-    p->at += length;
-    if (p->at < p->text.end && (is_letter(*p->at) || *p->at == '.')) {
-        char text[AST_WORD_BYTES + 2];
-        return fail_at(p, p->at, "a number such as 1.5 or 1e-3 cannot go on with %s", seen(p, text));
+    const size_t length = number_length(begin, p->in.end);
+    p->in.at += length;
+    if (p->in.at < p->in.end && (cursor_is_letter(*p->in.at) || *p->in.at == '.')) {
+        char text[CURSOR_SEEN_BYTES];
+        return FAIL_AT(p, p->in.at, "a number such as 1.5 or 1e-3 cannot go on with %s", cursor_seen(&p->in, text));
     }
     double value = 0;
     switch (number_parse(begin, length, &value)) {
     case NUMBER_TOO_LONG:
-        return fail_at(p, begin, "the number has too many digits: f32 keeps 9");
+        return FAIL_AT(p, begin, "the number has too many digits: f32 keeps 9");
     case NUMBER_TOO_LARGE:
-        return fail_at(p, begin, "the number is too large: f32 ends at 3.4028235e38");
+        return FAIL_AT(p, begin, "the number is too large: f32 ends at 3.4028235e38");
     case NUMBER_OK:
         break;
     }
@@ -338,29 +277,29 @@ static int32_t parse_number(parser *p) {
 }
 
 static int32_t parse_primary(parser *p) {
-    skip_spaces(p);
+    cursor_skip_spaces(&p->in);
     if (!deeper(p))
         return 0;
     int32_t node = 0;
-    char text[AST_WORD_BYTES + 2];
-    const char *const begin = p->at;
-    if (accept(p, "-")) {
-        skip_spaces(p);
-        const char *const place = p->at;
+    char text[CURSOR_SEEN_BYTES];
+    const char *const begin = p->in.at;
+    if (cursor_accept(&p->in, "-")) {
+        cursor_skip_spaces(&p->in);
+        const char *const place = p->in.at;
         node = parse_primary(p);
         if (expect_type(p, place, node, FORMULA_FLOAT, "a minus sign"))
             node = add_operation(p, begin, FORMULA_OP_NEG, FORMULA_FLOAT, node, 0, 0);
-    } else if (accept(p, "(")) {
+    } else if (cursor_accept(&p->in, "(")) {
         node = parse_expression(p);
-        if (p->status == FFN_OK && !accept(p, ")"))
-            fail_at(p, p->at, "expected \")\" for the \"(\" of column %d, not %s", (int)column_of(p, begin),
-                    seen(p, text));
-    } else if (word_length(p) > 0) {
+        if (p->in.status == FFN_OK && !cursor_accept(&p->in, ")"))
+            cursor_fail(&p->in, p->in.at, "expected \")\" for the \"(\" of column %d, not %s",
+                        (int)cursor_column(&p->in, begin), cursor_seen(&p->in, text));
+    } else if (cursor_word(&p->in) > 0) {
         node = parse_word(p);
-    } else if (number_length(p->at, p->text.end) > 0) {
+    } else if (number_length(p->in.at, p->in.end) > 0) {
         node = parse_number(p);
     } else {
-        fail_at(p, p->at, "expected a number, a name, \"(\" or \"-\", not %s", seen(p, text));
+        cursor_fail(&p->in, p->in.at, "expected a number, a name, \"(\" or \"-\", not %s", cursor_seen(&p->in, text));
     }
     p->depth--;
     return node;
@@ -369,10 +308,10 @@ static int32_t parse_primary(parser *p) {
 /* The operator at the cursor if it binds at least as tightly as `level`. */
 static const operator_row *accept_operator(parser *p, int32_t level) {
     for (size_t i = 0; i < OPERATOR_COUNT; i++)
-        if (at_symbol(p, operators[i].text)) { /* longer ones stand before their beginnings */
+        if (cursor_is_at(&p->in, operators[i].text)) { /* longer ones stand before their beginnings */
             if (operators[i].level < level || (operators[i].floats == NO_OPERATION && !p->rules->internal))
                 return NULL;
-            p->at += strlen(operators[i].text);
+            p->in.at += strlen(operators[i].text);
             return &operators[i];
         }
     return NULL;
@@ -387,9 +326,9 @@ static int32_t parse_operator(parser *p, const operator_row *row, const char *be
     if (row->words == FORMULA_OP_WSHL || row->words == FORMULA_OP_WSHR) {
         const ast_node distance = p->arena->nodes[right];
         if (distance.kind != FORMULA_OP_WORD || distance.as.bits > 31)
-            return fail_at(p, places[1], "a shift distance is a constant from 0x0 to 0x1f");
+            return FAIL_AT(p, places[1], "a shift distance is a constant from 0x0 to 0x1f");
         const int32_t node = add_operation(p, begin, row->words, FORMULA_WORD, left, 0, 0);
-        if (p->status == FFN_OK)
+        if (p->in.status == FFN_OK)
             p->arena->nodes[node].as.bits = distance.as.bits;
         return node;
     }
@@ -398,19 +337,19 @@ static int32_t parse_operator(parser *p, const operator_row *row, const char *be
 }
 
 static int32_t parse_level(parser *p, int32_t level) {
-    skip_spaces(p);
-    const char *places[2] = {p->at, NULL};
+    cursor_skip_spaces(&p->in);
+    const char *places[2] = {p->in.at, NULL};
     int32_t left = parse_primary(p);
-    while (p->status == FFN_OK) {
-        skip_spaces(p);
-        const char *const begin = p->at;
+    while (p->in.status == FFN_OK) {
+        cursor_skip_spaces(&p->in);
+        const char *const begin = p->in.at;
         const operator_row *const row = accept_operator(p, level);
         if (!row)
             break;
-        skip_spaces(p);
-        places[1] = p->at;
+        cursor_skip_spaces(&p->in);
+        places[1] = p->in.at;
         const int32_t right = parse_level(p, row->level + 1);
-        if (p->status == FFN_OK)
+        if (p->in.status == FFN_OK)
             left = parse_operator(p, row, begin, left, right, places);
     }
     return left;
@@ -418,35 +357,36 @@ static int32_t parse_level(parser *p, int32_t level) {
 
 static void add_name(parser *p, const char *begin, size_t length, int32_t node) {
     if (p->name_count == AST_NAMES_MAX)
-        fail_at(p, begin, "more than %d names", AST_NAMES_MAX);
+        cursor_fail(&p->in, begin, "more than %d names", AST_NAMES_MAX);
     else
         p->names[p->name_count++] = (name){begin, length, node};
 }
 
 /* "let" name "=" expression ";" ... expression */
 static int32_t parse_body(parser *p) {
-    while (p->rules->internal && p->status == FFN_OK && at_symbol(p, "let ")) {
-        p->at += 4;
-        skip_spaces(p);
-        const char *const begin = p->at;
-        const size_t length = word_length(p);
-        p->at += length;
-        if (length == 0 || !accept(p, "="))
-            return fail_at(p, p->at, "expected let NAME = VALUE;");
+    while (p->rules->internal && p->in.status == FFN_OK && cursor_is_at(&p->in, "let ")) {
+        p->in.at += 4;
+        cursor_skip_spaces(&p->in);
+        const char *const begin = p->in.at;
+        const size_t length = cursor_word(&p->in);
+        p->in.at += length;
+        if (length == 0 || !cursor_accept(&p->in, "="))
+            return FAIL_AT(p, p->in.at, "expected let NAME = VALUE;");
         const int32_t node = parse_expression(p);
         add_name(p, begin, length, node);
-        if (!accept(p, ";"))
-            return fail_at(p, p->at, "expected \";\" after let %.*s", (int)length, begin);
+        if (!cursor_accept(&p->in, ";"))
+            return FAIL_AT(p, p->in.at, "expected \";\" after let %.*s", (int)length, begin);
     }
-    skip_spaces(p);
-    const char *const begin = p->at;
+    cursor_skip_spaces(&p->in);
+    const char *const begin = p->in.at;
     const int32_t result = parse_expression(p);
     expect_type(p, begin, result, FORMULA_FLOAT, "the formula");
     return result;
 }
 
 ffn_status ast_parse(ast_text text, const ast_rules *rules, ast_arena *arena, ast_body *body, ffn_diag *diag) {
-    parser p = {.text = text, .at = text.begin, .rules = rules, .arena = arena, .first = arena->count, .diag = diag};
+    parser p = {
+        .in = {text.begin, text.end, text.line, FFN_OK, diag}, .rules = rules, .arena = arena, .first = arena->count};
     uint32_t index = 0;
     for (const char *at = rules->names; *at; index++) {
         const size_t length = strcspn(at, ",");
@@ -456,14 +396,14 @@ ffn_status ast_parse(ast_text text, const ast_rules *rules, ast_arena *arena, as
         at += length + strspn(at + length, ", ");
     }
     const int32_t result = parse_body(&p);
-    skip_spaces(&p);
-    if (p.status == FFN_OK && p.at < text.end) {
-        char what[AST_WORD_BYTES + 2];
-        fail_at(&p, p.at, "expected an operator or the end of the formula, not %s", seen(&p, what));
+    cursor_skip_spaces(&p.in);
+    if (p.in.at < p.in.end) {
+        char what[CURSOR_SEEN_BYTES];
+        cursor_fail(&p.in, p.in.at, "expected an operator or the end of the formula, not %s", cursor_seen(&p.in, what));
     }
-    if (p.status != FFN_OK) {
+    if (p.in.status != FFN_OK) {
         arena->count = p.first;
-        return p.status;
+        return p.in.status;
     }
     *body = (ast_body){p.first, arena->count, result};
     return FFN_OK;

@@ -33,8 +33,12 @@ static uint64_t mix(uint64_t i) { /* the finalizer of SplitMix64 */
     return i ^ (i >> 31);
 }
 
+static float unit_float(uint32_t bits) {
+    return (float)(int32_t)bits * 0x1p-31f;
+}
+
 static float noise(uint64_t index) {
-    return (float)(int32_t)(mix(index) >> 32) * 0x1p-31f;
+    return unit_float((uint32_t)(mix(index) >> 32));
 }
 
 float verify_noise(uint64_t index) {
@@ -184,8 +188,12 @@ static void fill_rows(verify_block *block, float *panel, verify_rows where, int6
         float *at = panel + begin * FFN_PANEL;
         for (int64_t k = 0; k < rows; ++k) {
             uint64_t seed = (uint64_t)(at - (float *)block->packed);
-            for (int64_t lane = 0; lane < columns; ++lane) {
-                at[lane] = noise(seed + (uint64_t)lane);
+            for (int64_t lane = 0; lane < columns; lane += 2) {
+                uint64_t bits = mix(seed + (uint64_t)lane);
+                at[lane] = unit_float((uint32_t)bits);
+                if (lane + 1 < columns) {
+                    at[lane + 1] = unit_float((uint32_t)(bits >> 32));
+                }
             }
             at += FFN_PANEL;
         }

@@ -103,23 +103,30 @@ static double rounding(double size, int64_t terms) {
     return SIGMAS * sqrt((double)terms + 1) * ULP_HALF * size;
 }
 
-/* Value of a unit, the bound of its activation, and how far the roundings of its sums can move it. */
-static ffn_status unit(const kernel_shape *shape, double g, double g_error, double u, double u_error, double *value,
-                       double *bound, double *moved, ffn_diag *diag) {
+typedef struct unit {
+    double g, g_error, u, u_error; /* sums, and how far off their f32 roundings may be */
+    double value, bound;           /* of the activation */
+    double moved;                  /* how far the roundings of the sums can move it */
+} unit;
+
+static ffn_status unit_activate(const kernel_shape *shape, unit *h, ffn_diag *diag) {
     const char *text = shape->spec.activation;
-    ffn_status status = formula_reference(text, g, u, value, bound, diag);
-    *moved = 0;
+    ffn_status status = formula_reference(text, h->g, h->u, &h->value, &h->bound, diag);
+    h->moved = 0;
     for (int side = -1; side <= 1 && status == FFN_OK; side += 2) {
-        double near_g, near_u;
-        status = formula_reference(text, g + side * g_error, u, &near_g, NULL, diag);
-        if (status == FFN_OK) {
-            status = formula_reference(text, g, u + side * u_error, &near_u, NULL, diag);
+        double near_g = h->value, near_u = h->value;
+        status = formula_reference(text, h->g + side * h->g_error, h->u, &near_g, NULL, diag);
+        if (status == FFN_OK && h->u_error > 0) {
+            status = formula_reference(text, h->g, h->u + side * h->u_error, &near_u, NULL, diag);
         }
-        if (status == FFN_OK) {
-            *moved = fmax(*moved, fabs(near_g - *value) + fabs(near_u - *value));
-        }
+        h->moved = fmax(h->moved, fabs(near_g - h->value) + fabs(near_u - h->value));
     }
     return status;
+}
+
+/* Panels without weights give the same unit over and over; the formula is slow. */
+static bool same_sums(const unit *a, const unit *b) {
+    return a->g == b->g && a->g_error == b->g_error && a->u == b->u && a->u_error == b->u_error;
 }
 
 static ffn_status expand(calculation *c, ffn_diag *diag) {
@@ -128,6 +135,7 @@ static ffn_status expand(calculation *c, ffn_diag *diag) {
     const bool gated = shape->graph.gated;
     const float *bias_up = (const float *)(c->block->packed + shape->layout.bias_up);
     const float *bias_gate = (const float *)(c->block->packed + shape->layout.bias_gate);
+    unit last = {.g = NAN};
     for (int64_t p = 0; p < shape->layout.up_panels; ++p) {
         const verify_rows where = verify_block_up(c->block, p);
         const int64_t begin = p * FFN_PANEL;
@@ -140,22 +148,25 @@ static ffn_status expand(calculation *c, ffn_diag *diag) {
                        columns, &gate);
         }
         const sums *first = gated ? &gate : &up;
-        for (int64_t r = 0; r < ROWS; ++r) {
-            for (int64_t lane = 0; lane < columns; ++lane) {
-                double g_error = rounding(first->size[r][lane], spec->d_model);
-                double u_error = gated ? rounding(up.size[r][lane], spec->d_model) : 0;
-                double value, bound, moved;
-                ffn_status status = unit(shape, first->value[r][lane], g_error, up.value[r][lane], u_error, &value,
-                                         &bound, &moved, diag);
+        for (int64_t i = 0; i < ROWS * columns; ++i) {
+            const int64_t r = i / columns;
+            const int64_t lane = i % columns;
+            unit h = {.g = first->value[r][lane],
+                      .g_error = rounding(first->size[r][lane], spec->d_model),
+                      .u = up.value[r][lane],
+                      .u_error = gated ? rounding(up.size[r][lane], spec->d_model) : 0};
+            if (!same_sums(&h, &last)) {
+                ffn_status status = unit_activate(shape, &h, diag);
                 if (status != FFN_OK) {
                     return status;
                 }
-                const int64_t at = r * spec->d_ff + begin + lane;
-                c->hidden.value[at] = value;
-                c->hidden.size[at] = fabs(value);
-                c->hidden.error[at] = bound;
-                c->hidden.spread[at] = moved * moved;
+                last = h;
             }
+            const int64_t at = r * spec->d_ff + begin + lane;
+            c->hidden.value[at] = last.value;
+            c->hidden.size[at] = fabs(last.value);
+            c->hidden.error[at] = last.bound;
+            c->hidden.spread[at] = last.moved * last.moved;
         }
     }
     return FFN_OK;

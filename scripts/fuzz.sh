@@ -53,7 +53,7 @@ for target in "${targets[@]}"; do
     [ "$seconds" != 0 ] || limit=(-runs=0)
     words=()
     [ ! -e "tests/fuzz/$target.dict" ] || words=(-dict="tests/fuzz/$target.dict")
-    if "$program" "${limit[@]}" "${words[@]}" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    if "$program" "${limit[@]}" "${words[@]}" -max_len=4096 -timeout=120 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$folder/finding_${target}_" "$found" "$kept" >"$log" 2>&1; then
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
         cover=$(grep -oE 'cov: [0-9]+' "$log" | tail -n 1)

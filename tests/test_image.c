@@ -28,6 +28,11 @@ static ffn_bytes an_image(void) {
     return support_image(&fake, &spec, &plan);
 }
 
+static void drop(ffn_bytes bytes) {
+    bytes.release(bytes.data);
+    fake_source_free(&fake);
+}
+
 static image_header *header_of(ffn_bytes bytes) {
     return bytes.data;
 }
@@ -89,7 +94,7 @@ Test(image, maps_text_executable_and_the_rest_readable) {
     image_unmap(&mapped);
     cr_expect_null(mapped.base);
     image_unmap(&mapped);
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 Test(image, maps_from_any_address) {
@@ -101,7 +106,7 @@ Test(image, maps_from_any_address) {
     cr_assert_eq(image_map(moved + 1, bytes.bytes, &mapped, NULL), FFN_OK);
     image_unmap(&mapped);
     free(moved);
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 /* The bytes end at an unmapped page, so that reading past them would crash. */
@@ -122,7 +127,7 @@ Test(image, truncated_at_every_byte) {
         }
     }
     cr_expect_eq(mapped.base, (void *)&diag, "a failure wrote its output");
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 Test(image, every_byte_flipped) {
@@ -140,7 +145,7 @@ Test(image, every_byte_flipped) {
         at[i] ^= (unsigned char)(1u << i % 8);
     }
     cr_expect_eq(image_check(at, bytes.bytes, &diag), FFN_OK, "%s", diag.text);
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 /* The same with a right checksum, as one who makes an image by hand would: a crash or a call outside the text is
@@ -169,7 +174,7 @@ Test(image, every_bit_of_the_header_flipped_and_sealed) {
         }
         at[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 typedef struct lie {
@@ -210,7 +215,7 @@ Test(image, lying_offsets) {
         ffn_diag diag = {.status = FFN_OK};
         cr_expect_eq(image_check(bytes.data, bytes.bytes, &diag), lies[i].status, "lie %zu", i);
         cr_expect(strstr(diag.text, lies[i].says) != NULL, "lie %zu: %s", i, diag.text);
-        bytes.release(bytes.data);
+        drop(bytes);
     }
 }
 
@@ -220,12 +225,12 @@ Test(image, texts_that_do_not_end) {
     memset(header_of(bytes)->llvm_version, 'x', sizeof header_of(bytes)->llvm_version);
     support_image_seal(bytes.data, bytes.bytes);
     cr_expect_eq(image_check(bytes.data, bytes.bytes, NULL), FFN_BAD_IMAGE);
-    bytes.release(bytes.data);
+    drop(bytes);
     bytes = an_image();
     memset(header_of(bytes)->spec.activation, 'x', sizeof header_of(bytes)->spec.activation);
     support_image_seal(bytes.data, bytes.bytes);
     cr_expect_eq(image_check(bytes.data, bytes.bytes, NULL), FFN_BAD_IMAGE);
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 Test(image, one_of_another_architecture_is_unsupported) {
@@ -239,7 +244,7 @@ Test(image, one_of_another_architecture_is_unsupported) {
         ffn_status expected = row == NULL ? FFN_BAD_IMAGE : ffn_isa_supported((ffn_isa)isa) ? FFN_OK : FFN_UNSUPPORTED;
         cr_expect_eq(image_check(bytes.data, bytes.bytes, NULL), expected, "ISA %d", isa);
     }
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 Test(image, null_and_absurd_sizes) {
@@ -258,7 +263,7 @@ Test(image, marking_keeps_the_checksum_right) {
     cr_expect_eq(header_of(bytes)->verified, 1);
     cr_expect_eq(header_of(bytes)->checksum, image_checksum(bytes.data, bytes.bytes));
     cr_expect_eq(image_check(bytes.data, bytes.bytes, NULL), FFN_OK);
-    bytes.release(bytes.data);
+    drop(bytes);
 }
 
 /* PR_SET_MDWE (Linux 6.3) makes the kernel refuse to turn writable memory executable. */
@@ -302,5 +307,5 @@ Test(image, executable_memory_denied) {
     free(scratch);
     free(packed);
     support_weights_free(weights);
-    bytes.release(bytes.data);
+    drop(bytes);
 }
