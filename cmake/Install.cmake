@@ -59,6 +59,7 @@ endfunction()
 
 function(ffn_install_package)
   install(EXPORT ffngenTargets NAMESPACE ffn:: DESTINATION ${ffn_package_dir})
+  string(REGEX MATCH "^[0-9]+" llvm_major "${LibLLVM_VERSION}")
   configure_package_config_file(cmake/ffngenConfig.cmake.in ${PROJECT_BINARY_DIR}/ffngenConfig.cmake
                                 INSTALL_DESTINATION ${ffn_package_dir} NO_SET_AND_CHECK_MACRO)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/ffngenConfigVersion.cmake COMPATIBILITY SameMinorVersion)

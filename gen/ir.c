@@ -199,6 +199,12 @@ void ir_pin_loads(ir *g) {
     LLVMBuildCall2(g->builder, type, nothing, NULL, 0, "");
 }
 
+LLVMValueRef ir_opaque(ir *g, LLVMValueRef value) {
+    LLVMTypeRef type = LLVMFunctionType(g->i64, &g->i64, 1, 0);
+    LLVMValueRef same = LLVMGetInlineAsm(type, "", 0, "=r,0", 4, 1, 0, LLVMInlineAsmDialectATT, 0);
+    return LLVMBuildCall2(g->builder, type, same, &value, 1, "");
+}
+
 void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count) {
     int64_t done = 0;
     for (int64_t size = 16; size > 0; size /= 2) {

@@ -61,6 +61,8 @@ void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache);
 /* No instruction: loads that stand after this point are not scheduled before it. Keeps registers free where LLVM would
  * hoist more loads than there are registers. */
 void ir_pin_loads(ir *g);
+/* No instruction: the same i64, but nothing derived from it can be computed before this point and kept in registers. */
+LLVMValueRef ir_opaque(ir *g, LLVMValueRef value);
 /* Copies a constant number of floats (0 .. 16) through registers. */
 void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count);
 

@@ -190,9 +190,10 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     if (shape->chains > 1)
         tails(&t, acc, &at);
 
+    LLVMValueRef ldc = ir_opaque(g, t.p[TILE_LDC]);
     for (int32_t c = 0; c < shape->chains; c++)
         for (int32_t r = 0; r < shape->mr; r++) {
-            LLVMValueRef out = ir_at(g, t.p[TILE_C], ir_mul(g, ir_int(g, r), t.p[TILE_LDC]));
+            LLVMValueRef out = ir_at(g, t.p[TILE_C], ir_mul(g, ir_int(g, r), ldc));
             for (int32_t v = 0; v < t.vectors; v++) {
                 LLVMValueRef value = acc[c][r][v];
                 if (shape->activation)

@@ -7,10 +7,11 @@
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
-ffn_status diag_fail(ffn_diag *diag, ffn_status status, const char *format, ...);
+ffn_status
+diag_fail(ffn_diag *diag, ffn_status status, const char *format, ...);
 
-/* Writes into `text` the names that are near to `word`, as ": did you mean a, b?" or "". `name_at` returns NULL past the
- * end. For error messages that offer what would be right. */
+/* Writes into `text` the names that are near to `word`, as ": did you mean a, b?" or "". `name_at` returns NULL past
+ * the end. For error messages that offer what would be right. */
 void diag_near_names(const char *word, const char *(*name_at)(size_t i), char *text, size_t text_bytes);
 
 #endif

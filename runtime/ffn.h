@@ -36,17 +36,17 @@ extern "C" {
 
 /* ---- Status and details ------------------------------------------------------------------------------------ */
 
-#define FFN_STATUS_LIST(X)                                                                                     \
-    X(OK, "success")                                                                                           \
-    X(BAD_ARGUMENT, "an argument cannot be used as given")                                                     \
-    X(BAD_SPEC, "the spec or its formula is not valid")                                                        \
-    X(BAD_FILE, "a file is not what it should be")                                                             \
-    X(BAD_IMAGE, "a kernel image is damaged or made for something else")                                       \
-    X(BAD_WEIGHTS, "packed weights do not belong to this spec")                                                \
-    X(UNSUPPORTED, "no generated code path serves this; the portable kernel does")                             \
-    X(OUT_OF_MEMORY, "memory could not be allocated")                                                          \
-    X(SYSTEM, "the operating system refused a request")                                                        \
-    X(COMPILE_FAILED, "the compiler could not produce a kernel")                                               \
+#define FFN_STATUS_LIST(X)                                                         \
+    X(OK, "success")                                                               \
+    X(BAD_ARGUMENT, "an argument cannot be used as given")                         \
+    X(BAD_SPEC, "the spec or its formula is not valid")                            \
+    X(BAD_FILE, "a file is not what it should be")                                 \
+    X(BAD_IMAGE, "a kernel image is damaged or made for something else")           \
+    X(BAD_WEIGHTS, "packed weights do not belong to this spec")                    \
+    X(UNSUPPORTED, "no generated code path serves this; the portable kernel does") \
+    X(OUT_OF_MEMORY, "memory could not be allocated")                              \
+    X(SYSTEM, "the operating system refused a request")                            \
+    X(COMPILE_FAILED, "the compiler could not produce a kernel")                   \
     X(VERIFY_FAILED, "a kernel gave wrong results and was not published")
 
 typedef enum ffn_status {
@@ -164,10 +164,10 @@ typedef struct ffn_tile {
 typedef struct ffn_plan {
     ffn_isa isa;
     ffn_n_class n_class;
-    int64_t m_block; /* rows of x and y that pass through the nest together */
-    int64_t f_block; /* hidden columns kept in scratch at a time */
-    int64_t k_block; /* terms of d_model summed before the partial sums go back to scratch */
-    int32_t unroll;  /* k steps in one turn of the hot loop */
+    int64_t m_block;  /* rows of x and y that pass through the nest together */
+    int64_t f_block;  /* hidden columns kept in scratch at a time */
+    int64_t k_block;  /* terms of d_model summed before the partial sums go back to scratch */
+    int32_t unroll;   /* k steps in one turn of the hot loop */
     int32_t prefetch; /* cache lines of the next panels prefetched into L2 in one turn of the hot loop; 0: none */
     int32_t tile_count;
     ffn_tile tiles[FFN_TILES_MAX]; /* tallest first, for one height widest first; the last is 1x1 */

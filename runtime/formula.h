@@ -17,38 +17,38 @@ typedef enum formula_type { FORMULA_FLOAT, FORMULA_WORD, FORMULA_BOOL, FORMULA_N
 /*   op         text      result, operands
  * LT..NE compare as C does on floats: with a NaN all but NE are false. min, max, clamp, abs of the language are built
  * from LT.., SELECT, BITS, WAND and FLOAT. */
-#define FORMULA_OP_LIST(X)                                                                                     \
-    X(NUMBER, "number", FLOAT, NONE, NONE, NONE) /* bits: the f32 */                                           \
-    X(WORD, "word", WORD, NONE, NONE, NONE)      /* bits: the constant */                                      \
-    X(ARGUMENT, "argument", FLOAT, NONE, NONE, NONE) /* bits: 0 is x or g, 1 is u */                           \
-    X(ADD, "add", FLOAT, FLOAT, FLOAT, NONE)                                                                   \
-    X(SUB, "sub", FLOAT, FLOAT, FLOAT, NONE)                                                                   \
-    X(MUL, "mul", FLOAT, FLOAT, FLOAT, NONE)                                                                   \
-    X(DIV, "div", FLOAT, FLOAT, FLOAT, NONE)                                                                   \
-    X(FMA, "fma", FLOAT, FLOAT, FLOAT, FLOAT) /* a * b + c, rounded once */                                    \
-    X(SQRT, "sqrt", FLOAT, FLOAT, NONE, NONE)                                                                  \
-    X(NEG, "neg", FLOAT, FLOAT, NONE, NONE) /* flips the sign bit */                                           \
-    X(LT, "lt", BOOL, FLOAT, FLOAT, NONE)                                                                      \
-    X(LE, "le", BOOL, FLOAT, FLOAT, NONE)                                                                      \
-    X(EQ, "eq", BOOL, FLOAT, FLOAT, NONE)                                                                      \
-    X(NE, "ne", BOOL, FLOAT, FLOAT, NONE)                                                                      \
-    X(SELECT, "select", FLOAT, BOOL, FLOAT, FLOAT) /* a ? b : c */                                             \
-    X(WSELECT, "wselect", WORD, BOOL, WORD, WORD)                                                              \
-    X(BITS, "bits", WORD, FLOAT, NONE, NONE)                                                                   \
-    X(FLOAT, "float", FLOAT, WORD, NONE, NONE)                                                                 \
-    X(WADD, "wadd", WORD, WORD, WORD, NONE)                                                                    \
-    X(WSUB, "wsub", WORD, WORD, WORD, NONE)                                                                    \
-    X(WAND, "wand", WORD, WORD, WORD, NONE)                                                                    \
-    X(WOR, "wor", WORD, WORD, WORD, NONE)                                                                      \
-    X(WXOR, "wxor", WORD, WORD, WORD, NONE)                                                                    \
-    X(WSHL, "wshl", WORD, WORD, NONE, NONE) /* bits: the distance, 0..31 */                                    \
+#define FORMULA_OP_LIST(X)                                                           \
+    X(NUMBER, "number", FLOAT, NONE, NONE, NONE)     /* bits: the f32 */             \
+    X(WORD, "word", WORD, NONE, NONE, NONE)          /* bits: the constant */        \
+    X(ARGUMENT, "argument", FLOAT, NONE, NONE, NONE) /* bits: 0 is x or g, 1 is u */ \
+    X(ADD, "add", FLOAT, FLOAT, FLOAT, NONE)                                         \
+    X(SUB, "sub", FLOAT, FLOAT, FLOAT, NONE)                                         \
+    X(MUL, "mul", FLOAT, FLOAT, FLOAT, NONE)                                         \
+    X(DIV, "div", FLOAT, FLOAT, FLOAT, NONE)                                         \
+    X(FMA, "fma", FLOAT, FLOAT, FLOAT, FLOAT) /* a * b + c, rounded once */          \
+    X(SQRT, "sqrt", FLOAT, FLOAT, NONE, NONE)                                        \
+    X(NEG, "neg", FLOAT, FLOAT, NONE, NONE) /* flips the sign bit */                 \
+    X(LT, "lt", BOOL, FLOAT, FLOAT, NONE)                                            \
+    X(LE, "le", BOOL, FLOAT, FLOAT, NONE)                                            \
+    X(EQ, "eq", BOOL, FLOAT, FLOAT, NONE)                                            \
+    X(NE, "ne", BOOL, FLOAT, FLOAT, NONE)                                            \
+    X(SELECT, "select", FLOAT, BOOL, FLOAT, FLOAT) /* a ? b : c */                   \
+    X(WSELECT, "wselect", WORD, BOOL, WORD, WORD)                                    \
+    X(BITS, "bits", WORD, FLOAT, NONE, NONE)                                         \
+    X(FLOAT, "float", FLOAT, WORD, NONE, NONE)                                       \
+    X(WADD, "wadd", WORD, WORD, WORD, NONE)                                          \
+    X(WSUB, "wsub", WORD, WORD, WORD, NONE)                                          \
+    X(WAND, "wand", WORD, WORD, WORD, NONE)                                          \
+    X(WOR, "wor", WORD, WORD, WORD, NONE)                                            \
+    X(WXOR, "wxor", WORD, WORD, WORD, NONE)                                          \
+    X(WSHL, "wshl", WORD, WORD, NONE, NONE) /* bits: the distance, 0..31 */          \
     X(WSHR, "wshr", WORD, WORD, NONE, NONE) /* logical; bits: the distance */
 
 typedef enum formula_op {
 #define FORMULA_OP_ENUM(ID, text, result, a, b, c) FORMULA_OP_##ID,
     FORMULA_OP_LIST(FORMULA_OP_ENUM)
 #undef FORMULA_OP_ENUM
-    FORMULA_OP_COUNT
+        FORMULA_OP_COUNT
 } formula_op;
 
 #define FORMULA_NODES_MAX 1024
@@ -74,8 +74,8 @@ ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag 
  * shortest form. Checks everything formula_build checks. */
 ffn_status formula_canonical(const char *text, char *canonical, size_t canonical_bytes, bool *gated, ffn_diag *diag);
 
-/* out[i] = graph(g[i], u[i]) in plain C, bit for bit what a kernel computes; u may be NULL where the graph is not gated;
- * out may be g or u. Uses at most 32 KiB of stack and no heap. The FMA unit is used where the CPU has one. */
+/* out[i] = graph(g[i], u[i]) in plain C, bit for bit what a kernel computes; u may be NULL where the graph is not
+ * gated; out may be g or u. Uses at most 32 KiB of stack and no heap. The FMA unit is used where the CPU has one. */
 void formula_eval(const formula_graph *graph, int64_t count, const float *g, const float *u, float *out);
 
 /* The independent path: the same formula in double through libm, not through the graph: text of the activation ->

@@ -48,7 +48,7 @@ typedef struct image_header { /* little-endian; the text section starts at IMAGE
     ffn_spec spec;
 } image_header;
 
-typedef struct image { /* a mapped image; immutable */
+typedef struct image {          /* a mapped image; immutable */
     const image_header *header; /* the mapped copy, read-only */
     void *base;
     size_t mapped_bytes;
@@ -61,8 +61,8 @@ typedef struct image { /* a mapped image; immutable */
 /* Bytes -> header checked against everything that can be checked without running: size, magic, version, checksum,
  * offsets, ISA known, needed CPU features present. BAD_IMAGE or UNSUPPORTED. */
 ffn_status image_check(const void *bytes, size_t size, ffn_diag *diag);
-/* Checks, copies to anonymous memory, then protects read+execute (text) and read (the rest). Never writable and executable
- * at once. SYSTEM if memory may not be made executable. */
+/* Checks, copies to anonymous memory, then protects read+execute (text) and read (the rest). Never writable and
+ * executable at once. SYSTEM if memory may not be made executable. */
 ffn_status image_map(const void *bytes, size_t size, image *mapped, ffn_diag *diag);
 void image_unmap(image *mapped);
 /* Sets `verified` in a caller's copy of the bytes and renews the checksum. */

@@ -113,7 +113,7 @@ static ffn_status try_stages(verify_trial *t, bool once) {
     const ffn_spec *spec = &t->subject->shape->spec;
     const row_counts counts = row_counts_of(plan_of(t->subject));
     ffn_status status = FFN_OK;
-    for (int i = 0; i < (once ? 1 : counts.count) && status == FFN_OK; ++i) {
+    for (int i = 0; i < (once ? 1 : counts.count - 1) && status == FFN_OK; ++i) {
         int64_t rows = least(counts.rows[i], FFN_STAGE_ROWS_MAX);
         status = try_edges(t, verify_trial_expand, rows, spec->d_ff);
         if (status == FFN_OK) {

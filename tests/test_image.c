@@ -148,6 +148,19 @@ Test(image, every_byte_flipped) {
     drop(bytes);
 }
 
+Test(image, longer_than_its_header_says) {
+    NEEDS_IMAGES();
+    ffn_bytes bytes = an_image();
+    char *longer = calloc(1, bytes.bytes + 64);
+    memcpy(longer, bytes.data, bytes.bytes);
+    support_image_seal(longer, bytes.bytes + 64);
+    ffn_diag diag = {.status = FFN_OK};
+    cr_expect_eq(image_check(longer, bytes.bytes + 64, &diag), FFN_BAD_IMAGE);
+    cr_expect(strstr(diag.text, "its header says") != NULL, "%s", diag.text);
+    free(longer);
+    drop(bytes);
+}
+
 /* The same with a right checksum, as one who makes an image by hand would: a crash or a call outside the text is
  * what must not happen, whatever the header says. */
 Test(image, every_bit_of_the_header_flipped_and_sealed) {

@@ -204,9 +204,11 @@ Test(kernel, wrong_arguments_are_refused_and_named) {
         expect_refused(&b, &a, FFN_BAD_ARGUMENT, "address space");
         a = changed(&b), a.ldx = INT64_MAX;
         expect_refused(&b, &a, FFN_BAD_ARGUMENT, "address space");
-        a = changed(&b), a.ldx = INT64_C(1) << 60; /* 20 rows of it wrap round to what looks small */
+        a = changed(&b), a.ldx = INT64_C(1) << 60;
         expect_refused(&b, &a, FFN_BAD_ARGUMENT, "address space");
-        a = changed(&b), a.n = 2, a.ldx = INT64_C(1) << 61;
+        a = changed(&b), a.n = 17, a.ldx = INT64_C(1) << 60; /* 16 strides wrap round to nothing */
+        expect_refused(&b, &a, FFN_BAD_ARGUMENT, "address space");
+        a = changed(&b), a.n = 2, a.ldx = INT64_C(1) << 62; /* as bytes they do */
         expect_refused(&b, &a, FFN_BAD_ARGUMENT, "address space");
         a = changed(&b), a.packed = NULL;
         expect_refused(&b, &a, FFN_BAD_ARGUMENT, "packed");

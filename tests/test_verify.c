@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "fallback.h"
 #include "ffn_blas.h"
+#include "ffngen.h"
 #include "support_data.h"
 #include "support_image.h"
 #include "verify.h"
@@ -280,6 +282,53 @@ Test(verify, one_input_sees_every_column_and_the_last_unit) {
         cr_expect_neq(panel[last * FFN_PANEL], 0);
         verify_reference_free(&reference);
         verify_block_free(&block);
+    }
+    free(shape);
+}
+
+/* What first use costs, on generated code. The budget is 50 ms; a machine that is busy or slow gets some more here. */
+Test(verify, generated_code_passes_within_the_budget) {
+    static const char *const presets[] = {"small-64x256", "transformer-base", "bert-base", "llama3-8b"};
+    static const int64_t rows[FFN_N_CLASSES] = {1, 4, 16, 17};
+    ffn_options options = {.source = ffngen_source()};
+    ffn_context *context;
+    cr_assert_eq(ffn_context_create(&options, &context, NULL), FFN_OK);
+    for (size_t p = 0; p < sizeof presets / sizeof *presets; ++p) {
+        ffn_spec spec = support_spec(presets[p]);
+        ffn_kernel *kernel;
+        cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, NULL), FFN_OK);
+        for (int c = 0; c < FFN_N_CLASSES; ++c) {
+            ffn_diag diag = {.status = FFN_OK};
+            ffn_status status = ffn_kernel_prepare(kernel, rows[c], &diag);
+            ffn_kernel_info info;
+            ffn_kernel_describe(kernel, rows[c], &info);
+            if (status == FFN_UNSUPPORTED) {
+                continue; /* no generated ISA here */
+            }
+            cr_expect_eq(status, FFN_OK, "%s: %s", presets[p], diag.text);
+            cr_expect(info.verified && info.verify_ms > 0);
+            cr_expect_lt(info.verify_ms, 500, "%s, %s rows: %.1f ms", presets[p], ffn_n_class_name((ffn_n_class)c),
+                         info.verify_ms);
+        }
+        ffn_kernel_destroy(kernel);
+    }
+    ffn_context_destroy(context);
+}
+
+/* The portable kernel and its reference agree by construction; only check (b) can see that both are wrong. */
+Test(verify, a_wrong_portable_kernel_is_found) {
+    static const char *const specs[] = {"d64-f256-gelu_tanh-bias", "d4096-f14336-geglu_tanh"};
+    static const char *const others[] = {"gelu", "geglu"};
+    kernel_shape *shape = calloc(1, sizeof *shape);
+    cr_assert_not_null(shape);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
+        shape->spec = support_spec(specs[i]);
+        cr_assert_eq(packed_layout_of(&shape->spec, &shape->layout, NULL), FFN_OK);
+        cr_assert_eq(formula_build(others[i], &shape->graph, NULL), FFN_OK);
+        verify_subject subject = {.shape = shape, .scratch_bytes = fallback_scratch_bytes(&shape->spec)};
+        ffn_diag diag = {.status = FFN_OK};
+        cr_expect_eq(verify_run(&subject, 0, NULL, NULL, &diag), FFN_VERIFY_FAILED, "%s", specs[i]);
+        cr_expect(strstr(diag.text, "verification (b)") != NULL && strstr(diag.text, "libm") != NULL, "%s", diag.text);
     }
     free(shape);
 }
