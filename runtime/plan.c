@@ -162,7 +162,7 @@ int64_t plan_scratch_bytes(const ffn_spec *spec, const ffn_plan *plan) {
 static const struct {
     int64_t rows, f_most;
     int32_t prefetch;
-} class_rows[FFN_N_CLASSES] = {{1, 512, 0}, {4, 512, 4}, {16, 512, 2}, {66, 512, 2}};
+} class_rows[FFN_N_CLASSES] = {{1, 512, 0}, {4, 512, 4}, {16, 512, 2}, {66, 512, 1}};
 
 /* Block sizes from the caches: the x block, the h block and the panels in use share L2. */
 static void choose_blocks(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan) {

@@ -19,7 +19,7 @@
 
 #define HUGE_BYTES ((uintptr_t)2 << 20)
 #define SMALL_PAGE 4096
-#define SAMPLED_GROUPS 32 /* 2 MiB groups of expand panels that hold probes */
+#define SAMPLED_GROUPS 16 /* 2 MiB groups of expand panels that hold probes */
 #define FULL_ROWS_MAX 65536
 
 static int64_t least(int64_t a, int64_t b) {
