@@ -12,8 +12,9 @@ typedef struct sweep {
     int32_t prefetch;
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
+    LLVMValueRef part;      /* floats of each next panel that one panel of a row tile fetches */
     LLVMValueRef soon;      /* C of the next row tile, or of the first one of the next group */
-    LLVMValueRef next_step; /* floats it goes on in one turn of the hot loop */
+    LLVMValueRef next_step; /* floats that a tile one panel wide goes on in one turn of the hot loop */
 } sweep;
 
 /* A table of the next height for every number of rows left below two tiles. */
@@ -66,7 +67,7 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
             count = TILE_TAIL + 1;
         } else if (w->prefetch) {
             arguments[TILE_NEXT] = next;
-            arguments[TILE_NEXT_STEP] = w->next_step;
+            arguments[TILE_NEXT_STEP] = ir_mul(g, w->next_step, ir_int(g, w->plan->tiles[i].panels));
             count = TILE_NEXT_STEP + 1;
         } else if (s->chains > 1) {
             LLVMValueRef longer = ir_less(g, ir_int(g, first), more);
@@ -94,7 +95,7 @@ static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
         ir_loop loop = ir_loop_begin(g, begin, end, ir_int(g, panels), "panel");
         LLVMValueRef column = ir_mul(g, loop.i, ir_int(g, FFN_PANEL));
         tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, ir_int(g, s->panel_stride))), ir_at(g, c, column),
-                   ir_at(g, init, column), ir_at(g, w->next, ir_mul(g, loop.i, ir_int(g, s->panel_stride))));
+                   ir_at(g, init, column), ir_at(g, w->next, ir_mul(g, loop.i, w->part)));
         ir_loop_end(g, &loop);
         begin = loop.i;
     }
@@ -113,10 +114,10 @@ static void build_sweep(sweep *w, stage *s) {
     for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
         w->p[i] = ir_parameter(g, i, names[i]);
 
-    /* Each of the about rows / mr row tiles fetches an equal part of the next panels. */
-    LLVMValueRef row_tiles = ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr);
-    LLVMValueRef part = ir_div(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), row_tiles);
-    w->next_step = ir_div(g, ir_int(g, (int64_t)plan->unroll * FFN_PANEL), row_tiles);
+    /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
+    LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
+    w->part = ir_div(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
+    w->next_step = ir_div(g, ir_int(g, (int64_t)plan->unroll * FFN_PANEL), parts);
 
     /* while (row < rows) { mr = next height; for each height: if it is this one, its tiles; row += mr } */
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(g->builder);
@@ -126,7 +127,8 @@ static void build_sweep(sweep *w, stage *s) {
     LLVMValueRef row = LLVMBuildPhi(g->builder, g->i64, "row");
     LLVMBuildCondBr(g->builder, ir_less(g, row, w->p[SWEEP_ROWS]), body, done);
     LLVMPositionBuilderAtEnd(g->builder, body);
-    LLVMValueRef fetched = ir_mul(g, ir_div(g, row, ir_int(g, plan->tiles[0].mr)), part);
+    LLVMValueRef row_parts = ir_mul(g, ir_div(g, row, ir_int(g, plan->tiles[0].mr)), ir_int(g, plan_group(plan)));
+    LLVMValueRef fetched = ir_mul(g, row_parts, w->part);
     w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
     LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
     LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
@@ -160,6 +162,8 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
         if (tile.panels * FFN_PANEL > s->columns)
             continue; /* wider than the whole stage: never called */
         w.chains_at_once[i] = plan_chains_at_once(plan->isa, tile, s->chains);
+        /* With one row tile a turn fetches as many lines as it reads, shared by the streams. */
+        int32_t group = plan_group(plan), most_lines = (unroll * tile.panels + group - 1) / group;
         tile_shape shape = {
             .mr = tile.mr,
             .panels = tile.panels,
@@ -169,7 +173,8 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .plane_stride = s->columns,
             .unroll = unroll,
             .whole_turns = whole_turns,
-            .prefetch = w.prefetch,
+            .prefetch = w.prefetch * tile.panels < most_lines ? w.prefetch * tile.panels : most_lines,
+            .streams = group,
             .fetch_soon = s->fetch_soon,
             .add_zero = s->add_zero,
             .activation = s->activation,

@@ -100,7 +100,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
     }
 
     for (int32_t line = 0; at->next && line < s->prefetch; line++)
-        for (int32_t p = 0; p < s->panels; p++)
+        for (int32_t p = 0; p < s->streams; p++)
             ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), IR_CACHE_2);
     for (int32_t u = 0; u < unroll; u++)
         for (int32_t c = 0; c < s->chains; c++)

@@ -17,7 +17,8 @@ typedef struct tile_shape {
     int64_t plane_stride;            /* floats between the chains' parts of init and c, where chains > 1 */
     int32_t unroll;                  /* terms of each chain in one turn of the loop */
     bool whole_turns;                /* the terms are always a multiple of unroll: no loop for the rest */
-    int32_t prefetch;                /* lines of each of the next panels fetched in one turn; 0: none */
+    int32_t prefetch;                /* lines of each next panel fetched in one turn; 0: none */
+    int32_t streams;                 /* next panels that are fetched side by side: memory likes several streams */
     bool fetch_soon;                 /* C comes from beyond the second-level cache: use TILE_SOON */
     bool add_zero;                   /* the last addition of +0 before y is stored */
     const formula_graph *activation; /* applied in registers before the store; NULL: not */

@@ -23,7 +23,7 @@ static const tile_row tile_rows[] = {
     {FFN_ISA_AVX2,
      4,
      {[FFN_N_1] = {{1, 4}, {1, 1}},
-      [FFN_N_2_4] = {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 1}},
+      [FFN_N_2_4] = {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}},
       [FFN_N_5_16] = {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 1}},
       [FFN_N_17_UP] = {{6, 1}, {5, 1}, {4, 1}, {1, 1}}}},
     {FFN_ISA_AVX512,
@@ -156,31 +156,28 @@ int64_t plan_scratch_bytes(const ffn_spec *spec, const ffn_plan *plan) {
     return scratch.bytes;
 }
 
-/* Rows of a block, hidden columns of a block at most, and lines prefetched a turn, for each n class. Many short
- * f blocks keep the weights streaming from two places; sixty-six rows are eleven tiles of six. Measured: docs/plan.md.
- */
+/* Rows of a block, hidden columns and terms of d_model in a block at most, lines prefetched a turn, for each n class.
+ * Short blocks keep the weights streaming from several places; sixty-six rows are eleven tiles of six. Measured:
+ * docs/plan.md. */
 static const struct {
-    int64_t rows, f_most;
+    int64_t rows, f_most, k_most;
     int32_t prefetch;
-} class_rows[FFN_N_CLASSES] = {{1, 512, 0}, {4, 512, 4}, {16, 512, 2}, {66, 512, 1}};
+} class_blocks[FFN_N_CLASSES] = {{1, 512, 4096, 0}, {4, 512, 512, 2}, {16, 512, 512, 2}, {66, 512, 768, 1}};
 
 /* Block sizes from the caches: the x block, the h block and the panels in use share L2. */
 static void choose_blocks(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan) {
-    int64_t l2 = machine->l2_bytes, f32 = (int64_t)sizeof(float), rows = class_rows[plan->n_class].rows;
+    int64_t l2 = machine->l2_bytes, f32 = (int64_t)sizeof(float), rows = class_blocks[plan->n_class].rows;
     bool gated = ffn_spec_gated(spec);
     plan->m_block = rows;
-    int64_t f_most =
-        clamp(l2 / (gated ? 2 : 4) / (rows * (gated ? 2 : 1) * f32), 128, class_rows[plan->n_class].f_most);
-    plan->f_block = even_block(spec->d_ff, f_most, FFN_PANEL);
-    int64_t x_most = l2 * 3 / 8 / (rows * f32), panel_most = l2 / 4 / (plan_group(plan) * FFN_PANEL * f32);
-    bool reused = plan->n_class != FFN_N_1; /* by several row tiles, or while the next panels come in */
-    plan->k_block =
-        even_block(spec->d_model, clamp(reused && panel_most < x_most ? panel_most : x_most, 256, 4096), FFN_PANEL);
+    int64_t f_most = l2 / (gated ? 2 : 4) / (rows * (gated ? 2 : 1) * f32);
+    plan->f_block = even_block(spec->d_ff, clamp(f_most, 128, class_blocks[plan->n_class].f_most), FFN_PANEL);
+    int64_t k_most = l2 * 3 / 8 / (rows * f32);
+    plan->k_block = even_block(spec->d_model, clamp(k_most, 256, class_blocks[plan->n_class].k_most), FFN_PANEL);
     if (plan->k_block > spec->d_model)
         plan->k_block = spec->d_model;
     /* Weights that stay in L2 from call to call need no prefetch. */
     int64_t weights = spec->d_model * spec->d_ff * (gated ? 3 : 2) * f32;
-    int32_t prefetch = weights <= l2 / 2 ? 0 : class_rows[plan->n_class].prefetch;
+    int32_t prefetch = weights <= l2 / 2 ? 0 : class_blocks[plan->n_class].prefetch;
     plan->prefetch = prefetch < plan->unroll ? prefetch : plan->unroll;
 }
 
