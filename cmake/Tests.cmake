@@ -9,7 +9,7 @@ add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 
-set(suite_timeout 300)
+set(suite_timeout 600)
 if(FFN_SANITIZE)
   set(suite_timeout 900)
 endif()

@@ -162,14 +162,14 @@ int64_t plan_scratch_bytes(const ffn_spec *spec, const ffn_plan *plan) {
 static const struct {
     int64_t rows, f_most, k_most;
     int32_t prefetch;
-} class_blocks[FFN_N_CLASSES] = {{1, 512, 4096, 0}, {4, 512, 512, 2}, {16, 512, 512, 2}, {66, 512, 768, 1}};
+} class_blocks[FFN_N_CLASSES] = {{1, 512, 4096, 0}, {4, 512, 512, 2}, {16, 512, 512, 2}, {66, 512, 512, 1}};
 
 /* Block sizes from the caches: the x block, the h block and the panels in use share L2. */
 static void choose_blocks(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan) {
     int64_t l2 = machine->l2_bytes, f32 = (int64_t)sizeof(float), rows = class_blocks[plan->n_class].rows;
     bool gated = ffn_spec_gated(spec);
     plan->m_block = rows;
-    int64_t f_most = l2 / (gated ? 2 : 4) / (rows * (gated ? 2 : 1) * f32);
+    int64_t f_most = l2 / 3 / (rows * f32); /* twice where gated: h and the gate values */
     plan->f_block = even_block(spec->d_ff, clamp(f_most, 128, class_blocks[plan->n_class].f_most), FFN_PANEL);
     int64_t k_most = l2 * 3 / 8 / (rows * f32);
     plan->k_block = even_block(spec->d_model, clamp(k_most, 256, class_blocks[plan->n_class].k_most), FFN_PANEL);
