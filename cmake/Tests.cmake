@@ -9,9 +9,9 @@ add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 
-set(suite_timeout 600)
+set(suite_timeout 1200)
 if(FFN_SANITIZE)
-  set(suite_timeout 900)
+  set(suite_timeout 1500)
 endif()
 set(runner) # Criterion's own, but where it cannot start
 if(FFN_SANITIZE MATCHES "thread")
