@@ -33,8 +33,18 @@ static void fatal(const char *reason) {
     longjmp(*on_fatal, 1);
 }
 
-static void install_fatal_handler(void) {
-    LLVMInstallFatalErrorHandler(fatal);
+/* LLVM has one handler for the whole process. It is ours only while a call of ours runs, so that a program which uses
+ * the same libLLVM keeps its own habits at other times. */
+static void watch_fatal_errors(int change) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int calls;
+    pthread_mutex_lock(&lock);
+    if (change > 0 && calls == 0)
+        LLVMInstallFatalErrorHandler(fatal);
+    calls += change;
+    if (change < 0 && calls == 0)
+        LLVMResetFatalErrorHandler();
+    pthread_mutex_unlock(&lock);
 }
 
 /* Diagnostics of a context go nowhere instead of standard error; what matters comes back as a status. */
@@ -71,7 +81,8 @@ static ffn_status compile(const ffn_spec *spec, const ffn_plan *plan, const isa_
 
 ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format format, ffn_bytes *out,
                        ffn_diag *diag) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!out)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "out is NULL: it is where the code goes");
     if ((unsigned)format >= FFNGEN_FORMATS)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "format %d: it must be 0 .. %d", (int)format, FFNGEN_FORMATS - 1);
     ffn_status status = ffn_spec_check(spec, diag);
@@ -85,8 +96,8 @@ ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the activation's graph");
     status = formula_build(spec->activation, graph, diag);
     if (!status) {
-        pthread_once(&once, install_fatal_handler);
         jmp_buf back;
+        watch_fatal_errors(1);
         if (atomic_load(&compiler_is_dead)) {
             status = diag_fail(diag, FFN_COMPILE_FAILED, "LLVM failed earlier in this process and is not used again");
         } else if (setjmp(back)) {
@@ -96,6 +107,7 @@ ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format
             status = compile(spec, plan, isa_row_of(plan->isa), &layout, graph, format, out, diag);
         }
         on_fatal = NULL;
+        watch_fatal_errors(-1);
     }
     free(graph);
     return status;

@@ -139,15 +139,22 @@ static ffn_status relocate_section(const object *o, const Elf64_Shdr *relocation
     return FFN_OK;
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+/* The entries are the only global symbols of a kernel; they end in what they are. */
 static ffn_status find_entries(const object *o, image_header *header, ffn_diag *diag) {
-    for (int32_t e = 0; e < IMAGE_ENTRIES; e++)
+    for (int32_t e = 0; e < IMAGE_ENTRIES; e++) {
         for (uint64_t i = 0; i < o->symbol_count; i++)
-            if (o->symbols[i].st_shndx != SHN_UNDEF && o->symbols[i].st_shndx < o->section_count &&
-                !strcmp(o->symbol_names + o->symbols[i].st_name, nest_entry_names[e]))
+            if (ELF64_ST_BIND(o->symbols[i].st_info) == STB_GLOBAL && o->symbols[i].st_shndx != SHN_UNDEF &&
+                o->symbols[i].st_shndx < o->section_count &&
+                ends_with(o->symbol_names + o->symbols[i].st_name, nest_entry_names[e]))
                 header->entries[e] = o->placed[o->symbols[i].st_shndx] + o->symbols[i].st_value;
-    for (int32_t e = 0; e < IMAGE_ENTRIES; e++)
         if (!header->entries[e])
             return fail(diag, "entry point missing", nest_entry_names[e]);
+    }
     return FFN_OK;
 }
 
@@ -161,6 +168,8 @@ static void fill_header(image_header *header, const ffn_spec *spec, const ffn_pl
     header->cpu_needs = isa->needs;
     header->scratch_bytes = (uint64_t)plan_scratch_bytes(spec, plan);
     header->plan = *plan;
+    for (int32_t i = plan->tile_count; i < FFN_TILES_MAX; i++)
+        header->plan.tiles[i] = (ffn_tile){0, 0}; /* a caller need not have set them */
     header->spec.d_model = spec->d_model;
     header->spec.d_ff = spec->d_ff;
     header->spec.bias = spec->bias;

@@ -9,6 +9,8 @@
  * interleaved chains); a block that ends inside a chain stores it and the next block goes on from there. */
 #include "nest.h"
 
+#include <stdio.h>
+
 #include "formula_ir.h"
 #include "image.h"
 #include "stage.h"
@@ -16,7 +18,7 @@
 /* An activation of at most this many operations is applied by the tiles, in registers. */
 #define CHEAP_NODES 8
 
-const char *const nest_entry_names[IMAGE_ENTRIES] = {"ffn_fused", "ffn_expand", "ffn_contract", "ffn_activate"};
+const char *const nest_entry_names[IMAGE_ENTRIES] = {"_fused", "_expand", "_contract", "_activate"};
 
 typedef struct nest {
     ir *g;
@@ -30,6 +32,15 @@ typedef struct nest {
     stage expand, contract;
     LLVMValueRef activate, expand_block, contract_block, start_chains;
 } nest;
+
+static void entry_function(nest *n, image_entry entry, const LLVMTypeRef *types, int32_t count) {
+    static const char *const classes[FFN_N_CLASSES] = {"n1", "n2", "n5", "n17"}; /* the least n of each */
+    char spec[FFN_SPEC_NAME_BYTES] = "", name[2 * FFN_SPEC_NAME_BYTES];
+    ffn_spec_name(n->spec, true, spec, sizeof spec, NULL);
+    snprintf(name, sizeof name, "ffn_%s_%s_%s%s", spec, ffn_isa_name(n->plan->isa), classes[n->plan->n_class],
+             nest_entry_names[entry]);
+    ir_function(n->g, name, n->g->void_type, types, count, IR_ENTRY);
+}
 
 static LLVMValueRef floats(const nest *n, LLVMValueRef scratch, int64_t offset) {
     return ir_at_const(n->g, scratch, offset);
@@ -344,7 +355,7 @@ static void block_rows(ir *g, const row_blocks *cut, LLVMValueRef i, LLVMValueRe
 static void build_fused(nest *n) {
     ir *g = n->g;
     LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->i64, g->pointer, g->pointer, g->i64, g->i64};
-    ir_function(g, nest_entry_names[IMAGE_FUSED], g->void_type, types, 8, IR_ENTRY);
+    entry_function(n, IMAGE_FUSED, types, 8);
     LLVMValueRef x = ir_parameter(g, 0, "x"), ldx = ir_parameter(g, 1, "ldx"), y = ir_parameter(g, 2, "y");
     LLVMValueRef ldy = ir_parameter(g, 3, "ldy"), packed = ir_parameter(g, 4, "packed");
     LLVMValueRef scratch = ir_parameter(g, 5, "scratch"), begin = ir_parameter(g, 6, "begin"),
@@ -377,7 +388,7 @@ static void build_fused(nest *n) {
 static void build_expand(nest *n) {
     ir *g = n->g;
     LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->pointer, g->pointer, g->i64, g->i64, g->i64};
-    ir_function(g, nest_entry_names[IMAGE_EXPAND], g->void_type, types, 8, IR_ENTRY);
+    entry_function(n, IMAGE_EXPAND, types, 8);
     LLVMValueRef x = ir_parameter(g, 0, "x"), ldx = ir_parameter(g, 1, "ldx"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef hidden = ir_parameter(g, 3, "hidden"), scratch = ir_parameter(g, 4, "scratch");
     LLVMValueRef total = ir_parameter(g, 5, "rows"), begin = ir_parameter(g, 6, "begin"),
@@ -405,7 +416,7 @@ static void build_expand(nest *n) {
 static void build_contract(nest *n) {
     ir *g = n->g;
     LLVMTypeRef types[] = {g->pointer, g->pointer, g->pointer, g->i64, g->pointer, g->i64, g->i64, g->i64};
-    ir_function(g, nest_entry_names[IMAGE_CONTRACT], g->void_type, types, 8, IR_ENTRY);
+    entry_function(n, IMAGE_CONTRACT, types, 8);
     LLVMValueRef hidden = ir_parameter(g, 0, "hidden"), packed = ir_parameter(g, 1, "packed"),
                  y = ir_parameter(g, 2, "y");
     LLVMValueRef ldy = ir_parameter(g, 3, "ldy"), scratch = ir_parameter(g, 4, "scratch"),
@@ -436,7 +447,7 @@ static void build_contract(nest *n) {
 static void build_activate_entry(nest *n) {
     ir *g = n->g;
     LLVMTypeRef types[] = {g->i64, g->pointer, g->pointer, g->pointer};
-    ir_function(g, nest_entry_names[IMAGE_ACTIVATE], g->void_type, types, 4, IR_ENTRY);
+    entry_function(n, IMAGE_ACTIVATE, types, 4);
     LLVMValueRef count = ir_parameter(g, 0, "count"), gate = ir_parameter(g, 1, "g"), up = ir_parameter(g, 2, "u");
     LLVMValueRef out = ir_parameter(g, 3, "out");
     LLVMValueRef lanes = ir_int(g, g->lanes), zero = ir_int(g, 0), one = ir_int(g, 1);

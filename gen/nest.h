@@ -7,7 +7,8 @@
 #include "packed.h"
 #include "plan.h"
 
-/* Names of the entry points in the module, in the order of image_entry. */
+/* How the names of the entry points end, in the order of image_entry. A whole name is
+ * ffn_<spec>_<isa>_n<class>_<entry>, so that objects of several kernels link into one program. */
 extern const char *const nest_entry_names[];
 
 /* Fills the module of `g` (from ir_begin). Spec and plan have been checked. */

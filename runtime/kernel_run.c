@@ -201,8 +201,8 @@ static ffn_status check_stage(const ffn_kernel *kernel, const ffn_args *args, bo
 
 ffn_status ffn_kernel_expand(const ffn_kernel *kernel, const ffn_args *args, float *hidden, int64_t col_begin,
                              int64_t col_end, ffn_diag *diag) {
-    bool idle;
-    const kernel_slot *slot;
+    bool idle = true;
+    const kernel_slot *slot = NULL;
     ffn_status status = check_stage(kernel, args, true, hidden, col_begin, col_end, &slot, &idle, diag);
     if (status != FFN_OK || idle) {
         return status;
@@ -219,8 +219,8 @@ ffn_status ffn_kernel_expand(const ffn_kernel *kernel, const ffn_args *args, flo
 
 ffn_status ffn_kernel_contract(const ffn_kernel *kernel, const ffn_args *args, const float *hidden, int64_t col_begin,
                                int64_t col_end, ffn_diag *diag) {
-    bool idle;
-    const kernel_slot *slot;
+    bool idle = true;
+    const kernel_slot *slot = NULL;
     ffn_status status = check_stage(kernel, args, false, hidden, col_begin, col_end, &slot, &idle, diag);
     if (status != FFN_OK || idle) {
         return status;
@@ -235,6 +235,15 @@ ffn_status ffn_kernel_contract(const ffn_kernel *kernel, const ffn_args *args, c
     return FFN_OK;
 }
 
+/* The vector loop reads ahead of what it writes: the whole array or nothing of it may be written in place. */
+static bool array_usable(const float *in, const float *out, int64_t count) {
+    uintptr_t a = (uintptr_t)in, b = (uintptr_t)out, bytes = (uintptr_t)count * sizeof(float);
+    if ((uint64_t)count > PTRDIFF_MAX / sizeof(float) || a % _Alignof(float) || b % _Alignof(float)) {
+        return false;
+    }
+    return a == b || (a < b ? b - a : a - b) >= bytes;
+}
+
 ffn_status ffn_kernel_activate(const ffn_kernel *kernel, int64_t n_rows, int64_t count, const float *g, const float *u,
                                float *out, ffn_diag *diag) {
     if (kernel == NULL || n_rows < 0 || count < 0) {
@@ -246,6 +255,11 @@ ffn_status ffn_kernel_activate(const ffn_kernel *kernel, int64_t n_rows, int64_t
     const formula_graph *graph = &kernel->shape.graph;
     if (g == NULL || out == NULL || (graph->gated && u == NULL)) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "g, out and for a gated activation u must not be NULL");
+    }
+    if (!array_usable(g, out, count) || (graph->gated && !array_usable(u, out, count))) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT,
+                         "g, u and out must be aligned to float, fit the address space, and out may be g or u but not "
+                         "overlap them in part");
     }
     const kernel_slot *slot = kernel_serving(kernel, n_rows);
     if (slot != NULL) {

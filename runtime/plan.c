@@ -11,6 +11,8 @@
 #include "diag.h"
 #include "isa.h"
 
+#define CACHE_BYTES_MAX (INT64_C(1) << 40)
+
 /* Tiles per ISA and n class, tallest first. Every height a class meets often has a tile of its own; the rest is made of
  * smaller ones. Each list ends with 1x1, so that any number of rows and panels can be served. */
 typedef struct tile_row {
@@ -131,7 +133,7 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     int64_t down_columns = ceil_div(spec->d_model, FFN_PANEL) * FFN_PANEL;
     int64_t rows = plan->m_block, at = 0;
     memset(scratch, 0, sizeof *scratch);
-    scratch->hidden_stride = plan->f_block + FFN_PANEL;
+    scratch->hidden_stride = (plan->f_block < up_columns ? plan->f_block : up_columns) + FFN_PANEL;
     const struct {
         int64_t *offset, floats;
     } parts[] = {
@@ -186,14 +188,17 @@ ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class,
     ffn_status status = ffn_spec_check(spec, diag);
     if (status)
         return status;
+    if (!plan)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan is NULL: it is where the plan goes");
     const tile_row *row = tile_row_of(isa);
     if (!row)
         return diag_fail(diag, FFN_UNSUPPORTED, "isa %s has no plan: the portable kernel serves it",
                          ffn_isa_name(isa) ? ffn_isa_name(isa) : "(unknown)");
     if ((unsigned)n_class >= FFN_N_CLASSES)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "n class %d: it must be 0 .. %d", (int)n_class, FFN_N_CLASSES - 1);
-    if (!machine || machine->l1_bytes <= 0 || machine->l2_bytes <= 0)
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "machine: the sizes of the L1 and L2 caches must be positive");
+    if (!machine || machine->l1_bytes <= 0 || machine->l2_bytes <= 0 || machine->l2_bytes > CACHE_BYTES_MAX)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "machine: L1 and L2 must be 1 to %lld bytes",
+                         (long long)CACHE_BYTES_MAX);
     ffn_plan made = {.isa = isa, .n_class = n_class, .unroll = row->unroll};
     while (made.tile_count < FFN_TILES_MAX && row->tiles[n_class][made.tile_count].mr) {
         made.tiles[made.tile_count] = row->tiles[n_class][made.tile_count];
@@ -206,6 +211,11 @@ ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class,
 
 /* The field of a plan that cannot be used, and what would be right. */
 ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag) {
+    if (!plan)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan is NULL: it must be one of ffn_plan_make");
+    ffn_status status = ffn_spec_check(spec, diag);
+    if (status)
+        return status;
     const isa_row *isa = isa_row_of(plan->isa);
     if (!isa)
         return diag_fail(diag, FFN_UNSUPPORTED, "plan: isa %d is not one that code is generated for", (int)plan->isa);
@@ -260,6 +270,8 @@ ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *
 
 ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
     char line[256];
+    if (!plan || !text)
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan and text must not be NULL");
     int at = snprintf(line, sizeof line, "%s %s m%lld f%lld k%lld u%d p%d",
                       ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
                       ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?", (long long)plan->m_block,
