@@ -14,10 +14,9 @@ endforeach()
 
 add_library(ffn_flags INTERFACE)
 target_compile_features(ffn_flags INTERFACE c_std_17)
-# Warnings are errors in the presets, but for the one that depends on what the optimiser happens to see through.
+# Warnings are errors in the presets.
 target_compile_options(ffn_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                           $<$<BOOL:${FFN_WERROR}>:-Werror>
-                                           $<$<C_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>)
+                                           $<$<BOOL:${FFN_WERROR}>:-Werror>)
 if(FFN_SANITIZE)
   target_compile_options(ffn_flags INTERFACE -fsanitize=${FFN_SANITIZE} -fno-sanitize-recover=all
                                              -fno-omit-frame-pointer)

@@ -58,7 +58,7 @@ static product expand_product(fallback_tile tile, const ffn_spec *spec, const pa
                      .panel_stride = at->expand_panel_stride / (int64_t)sizeof(float),
                      .bias = (const float *)(packed + (gate ? at->bias_gate : at->bias_up)),
                      .terms = spec->d_model,
-                     .chains = fallback_chains(spec->d_ff)};
+                     .chains = plan_chains(spec->d_ff)};
 }
 
 static product contract_product(fallback_tile tile, const ffn_spec *spec, const packed_layout *at, const char *packed) {
@@ -67,7 +67,7 @@ static product contract_product(fallback_tile tile, const ffn_spec *spec, const 
                      .panel_stride = at->contract_panel_bytes / (int64_t)sizeof(float),
                      .bias = (const float *)(packed + at->bias_down),
                      .terms = spec->d_ff,
-                     .chains = fallback_chains(spec->d_model)};
+                     .chains = plan_chains(spec->d_model)};
 }
 
 /* Chain 0 starts at the bias, the others at +0. */
@@ -196,7 +196,7 @@ static int64_t hidden_floats(const ffn_spec *spec, bool gated) {
 }
 
 size_t fallback_scratch_bytes(const ffn_spec *spec) {
-    const int64_t others = (fallback_chains(spec->d_model) - 1) * ROWS * padded(spec->d_model);
+    const int64_t others = (plan_chains(spec->d_model) - 1) * ROWS * padded(spec->d_model);
     return (size_t)(hidden_floats(spec, ffn_spec_gated(spec)) + others) * sizeof(float);
 }
 

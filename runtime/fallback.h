@@ -4,6 +4,7 @@
 
 #include "formula.h"
 #include "packed.h"
+#include "plan.h"
 
 /* Everything here is stateless; `graph` is the built activation of the spec, `layout` its packed_layout. Scratch is
  * fallback_scratch_bytes(spec) long, FFN_SCRATCH_ALIGN aligned, and does not grow with n. Same contracts as the
@@ -17,11 +18,6 @@ void fallback_expand(const ffn_spec *spec, const packed_layout *layout, const fo
                      int64_t col_end);
 void fallback_contract(const ffn_spec *spec, const packed_layout *layout, const float *hidden, const void *packed,
                        float *y, int64_t ldy, void *scratch, int64_t n, int64_t col_begin, int64_t col_end);
-
-/* Chains of a stage with this many output columns: 4 up to 32, 2 up to 64, else 1. A rule of the spec alone. */
-static inline int32_t fallback_chains(int64_t columns) {
-    return columns <= 32 ? 4 : columns <= 64 ? 2 : 1;
-}
 
 /* a * b + c rounded once, without an FMA unit and without libm; to nearest even whatever else the CPU has. */
 float softfma(float a, float b, float c);

@@ -12,7 +12,8 @@ typedef struct verify_subject {
 
 /* Runs the code on weights and inputs of its own making, on numbers of rows that follow from spec and plan, and if n
  * > 0 on n rows as well, whatever that costs. VERIFY_FAILED names what differs and which side is wrong;
- * OUT_OF_MEMORY if the checks could not run. `product` and `report` may be NULL. */
+ * OUT_OF_MEMORY if the checks could not run. `product` and `report` may be NULL. Everything runs in the default
+ * floating-point environment; the caller's is put back. */
 ffn_status verify_run(const verify_subject *subject, int64_t n, const ffn_product *product, ffn_verify_report *report,
                       ffn_diag *diag);
 

@@ -21,6 +21,8 @@
 #define SMALL_PAGE 4096
 #define SAMPLED_GROUPS 16 /* 2 MiB groups of expand panels that hold probes */
 #define FULL_ROWS_MAX 65536
+#define GROUP_PANELS_MAX 1024  /* of the expand stage */
+#define PROBED_PANELS_MAX 4096 /* of the contract stage */
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -43,6 +45,10 @@ static float noise(uint64_t index) {
 
 float verify_noise(uint64_t index) {
     return noise(index);
+}
+
+int verify_inputs(const kernel_shape *shape) {
+    return shape->spec.d_model + shape->spec.d_ff > VERIFY_VAST_DIM ? 1 : VERIFY_INPUTS;
 }
 
 int verify_input_of(int64_t i) {
@@ -102,7 +108,7 @@ typedef struct sampling {
 
 static sampling sampling_of(const packed_layout *at) {
     sampling s = {.group = (int64_t)HUGE_BYTES / at->expand_panel_stride};
-    s.group = s.group > 0 ? least(s.group, at->up_panels) : 1;
+    s.group = s.group > 0 ? least(least(s.group, GROUP_PANELS_MAX), at->up_panels) : 1;
     int64_t groups = (at->up_panels + s.group - 1) / s.group;
     s.every = (groups + SAMPLED_GROUPS - 1) / SAMPLED_GROUPS;
     s.sampled = (groups + s.every - 1) / s.every;
@@ -124,13 +130,17 @@ verify_rows verify_block_up(const verify_block *block, int64_t panel) {
     return (verify_rows){.first = first, .rows = least(VERIFY_PROBE_ROWS, terms - first), .step = terms, .count = 1};
 }
 
-/* The runs of all panels together cover every row whose unit holds probes, and every panel has at least one. A
- * group's units make `chunks` runs; a panel takes one of them in every `apart`-th group. */
+/* The runs of all panels together cover every row whose unit holds probes, and every panel has at least one, up to
+ * PROBED_PANELS_MAX panels; of more, some are left without. A group's units make `chunks` runs; a panel takes one of
+ * them in every `apart`-th group. */
 verify_rows verify_block_down(const verify_block *block, int64_t panel) {
     const packed_layout *at = &block->shape->layout;
     const int64_t terms = block->shape->spec.d_ff;
     if (block->sampled ? full_down(panel, at->down_panels) : !block->probes) {
         return all_rows(terms);
+    }
+    if (panel % ((at->down_panels + PROBED_PANELS_MAX - 1) / PROBED_PANELS_MAX) != 0) {
+        return (verify_rows){0};
     }
     const sampling s = sampling_of(at);
     const int64_t units = least(s.group * FFN_PANEL, terms);

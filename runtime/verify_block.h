@@ -45,6 +45,9 @@ const float *verify_block_down_panel(const verify_block *block, int64_t panel);
 
 /* Distinct input rows: ordinary, the same negated, of widely different magnitudes, and large ones. */
 #define VERIFY_INPUTS 4
+/* How many of them are used: all, but the first alone where the two sizes add up to more than VERIFY_VAST_DIM. */
+#define VERIFY_VAST_DIM (INT64_C(1) << 18)
+int verify_inputs(const kernel_shape *shape);
 void verify_input(const kernel_shape *shape, int row, float *x);
 
 /* Which of the inputs stands in row i of a run. Not periodic, so that no wrong row looks like a right one. */

@@ -1,6 +1,7 @@
 /* verify_reference.c: a block and its inputs -> hidden values and outputs, by the portable kernel and through libm */
 #include "verify_reference.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,22 +21,23 @@ static float *carve(char **at, int64_t floats) {
 ffn_status verify_reference_make(const kernel_shape *shape, verify_reference *reference, ffn_diag *diag) {
     const int64_t d_model = shape->spec.d_model;
     const int64_t stride = image_hidden_stride(&shape->spec);
+    const int inputs = verify_inputs(shape);
     const size_t scratch_bytes =
         (fallback_scratch_bytes(&shape->spec) + FFN_PACKED_ALIGN - 1) / FFN_PACKED_ALIGN * FFN_PACKED_ALIGN;
-    size_t bytes = (size_t)(2 * (d_model + FFN_PANEL) + 3 * stride) * VERIFY_INPUTS * sizeof(float) + scratch_bytes;
+    size_t bytes = (size_t)(2 * (d_model + FFN_PANEL) + 3 * stride) * (size_t)inputs * sizeof(float) + scratch_bytes;
     bytes = (bytes + FFN_PACKED_ALIGN - 1) / FFN_PACKED_ALIGN * FFN_PACKED_ALIGN;
     char *memory = aligned_alloc(FFN_PACKED_ALIGN, bytes);
     if (memory == NULL) {
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "verification: %zu bytes", bytes);
     }
-    verify_reference made = {.stride = stride, .scratch = memory};
+    verify_reference made = {.inputs = inputs, .stride = stride, .scratch = memory};
     memory += scratch_bytes;
-    made.x = carve(&memory, d_model * VERIFY_INPUTS);
-    made.y = carve(&memory, d_model * VERIFY_INPUTS);
-    made.up = carve(&memory, stride * VERIFY_INPUTS);
-    made.gate = carve(&memory, stride * VERIFY_INPUTS);
-    made.hidden = carve(&memory, stride * VERIFY_INPUTS);
-    for (int r = 0; r < VERIFY_INPUTS; ++r) {
+    made.x = carve(&memory, d_model * inputs);
+    made.y = carve(&memory, d_model * inputs);
+    made.up = carve(&memory, stride * inputs);
+    made.gate = carve(&memory, stride * inputs);
+    made.hidden = carve(&memory, stride * inputs);
+    for (int r = 0; r < inputs; ++r) {
         verify_input(shape, r, made.x + r * d_model);
     }
     *reference = made;
@@ -51,15 +53,18 @@ typedef struct chain_walk { /* one panel */
     verify_rows where;
     int64_t terms;
     int32_t chains;
-    const float *inputs; /* [VERIFY_INPUTS] at this stride */
+    const float *inputs; /* [rows] at this stride */
+    int rows;
     int64_t stride;
+    const int64_t *nonfinite; /* [rows]: how many of each row's inputs are */
 } chain_walk;
 
 /* Sums of input[k] * weight[k][lane] for every input, chain by chain as the numeric contract says. Most weights are
- * zero, so each is looked at once. */
+ * zero, so each is looked at once; an infinite or NaN input that meets none but those makes the sum NaN. */
 static void walk(const chain_walk *w, int64_t lane, float bias, float sums[VERIFY_INPUTS]) {
     float chain[VERIFY_INPUTS][4] = {{0}};
-    for (int r = 0; r < VERIFY_INPUTS; ++r) {
+    int64_t met[VERIFY_INPUTS] = {0};
+    for (int r = 0; r < w->rows; ++r) {
         chain[r][0] = bias;
     }
     for (int64_t c = 0; c < w->where.count; ++c) {
@@ -67,15 +72,18 @@ static void walk(const chain_walk *w, int64_t lane, float bias, float sums[VERIF
         int64_t end = least(begin + w->where.rows, w->terms);
         for (int64_t k = begin; k < end; ++k) {
             float weight = w->panel[k * FFN_PANEL + lane];
-            for (int r = 0; weight != 0 && r < VERIFY_INPUTS; ++r) {
+            for (int r = 0; weight != 0 && r < w->rows; ++r) {
                 float *sum = &chain[r][k % w->chains];
-                *sum = softfma(w->inputs[r * w->stride + k], weight, *sum);
+                float input = w->inputs[r * w->stride + k];
+                *sum = softfma(input, weight, *sum);
+                met[r] += !isfinite(input);
             }
         }
     }
-    for (int r = 0; r < VERIFY_INPUTS; ++r) {
+    for (int r = 0; r < w->rows; ++r) {
         const float *s = chain[r];
         sums[r] = w->chains == 1 ? s[0] : w->chains == 2 ? s[0] + s[1] : (s[0] + s[1]) + (s[2] + s[3]);
+        sums[r] = met[r] < w->nonfinite[r] ? NAN : sums[r];
     }
 }
 
@@ -93,6 +101,8 @@ static int64_t run_of_panels(const verify_block *block, rows_of *rows, int64_t f
     return panels;
 }
 
+static const int64_t none[VERIFY_INPUTS] = {0};
+
 static void sparse_sums(const verify_reference *reference, const verify_block *block, bool gate, int64_t panel) {
     const kernel_shape *shape = block->shape;
     const int64_t d_model = shape->spec.d_model;
@@ -101,15 +111,17 @@ static void sparse_sums(const verify_reference *reference, const verify_block *b
     chain_walk w = {.panel = verify_block_up_panel(block, panel, gate),
                     .where = verify_block_up(block, panel),
                     .terms = d_model,
-                    .chains = fallback_chains(shape->spec.d_ff),
+                    .chains = plan_chains(shape->spec.d_ff),
                     .inputs = reference->x,
-                    .stride = d_model};
+                    .rows = reference->inputs,
+                    .stride = d_model,
+                    .nonfinite = none};
     int64_t begin = panel * FFN_PANEL;
     int64_t end = least(begin + FFN_PANEL, shape->spec.d_ff);
     for (int64_t f = begin; f < end; ++f) {
         float of[VERIFY_INPUTS];
         walk(&w, f - begin, bias[f], of);
-        for (int r = 0; r < VERIFY_INPUTS; ++r) {
+        for (int r = 0; r < reference->inputs; ++r) {
             sums[r * reference->stride + f] = of[r];
         }
     }
@@ -119,7 +131,7 @@ static void sparse_sums(const verify_reference *reference, const verify_block *b
 static void activate_units(const verify_reference *reference, const verify_block *block, int64_t begin, int64_t end) {
     const kernel_shape *shape = block->shape;
     const bool uniform = verify_block_up(block, begin / FFN_PANEL).count == 0 && shape->spec.bias == 0;
-    for (int r = 0; r < VERIFY_INPUTS; ++r) {
+    for (int r = 0; r < reference->inputs; ++r) {
         const float *up = reference->up + r * reference->stride + begin;
         const float *gate = shape->graph.gated ? reference->gate + r * reference->stride + begin : up;
         float *hidden = reference->hidden + r * reference->stride + begin;
@@ -139,7 +151,7 @@ static void run_expand(const verify_reference *reference, const verify_block *bl
         int64_t end = least(to * FFN_PANEL, spec->d_ff);
         if (verify_block_up(block, p).full) {
             fallback_expand(spec, &shape->layout, &shape->graph, reference->x, spec->d_model, block->packed,
-                            reference->hidden, reference->scratch, VERIFY_INPUTS, begin, end);
+                            reference->hidden, reference->scratch, reference->inputs, begin, end);
             continue;
         }
         for (int64_t q = p; q < to; ++q) {
@@ -152,29 +164,44 @@ static void run_expand(const verify_reference *reference, const verify_block *bl
     }
 }
 
+int64_t verify_reference_nonfinite(const verify_reference *reference, const kernel_shape *shape, int input) {
+    const float *hidden = reference->hidden + input * reference->stride;
+    int64_t count = 0;
+    for (int64_t f = 0; f < shape->spec.d_ff; ++f) {
+        count += !isfinite(hidden[f]);
+    }
+    return count;
+}
+
 static void run_contract(const verify_reference *reference, const verify_block *block) {
     const kernel_shape *shape = block->shape;
     const ffn_spec *spec = &shape->spec;
     const float *bias = (const float *)(block->packed + shape->layout.bias_down);
+    int64_t nonfinite[VERIFY_INPUTS];
+    for (int r = 0; r < reference->inputs; ++r) {
+        nonfinite[r] = verify_reference_nonfinite(reference, shape, r);
+    }
     for (int64_t p = 0, to; p < shape->layout.down_panels; p = to) {
         to = run_of_panels(block, verify_block_down, p, shape->layout.down_panels);
         int64_t begin = p * FFN_PANEL;
         int64_t end = least(to * FFN_PANEL, spec->d_model);
         if (verify_block_down(block, p).full) {
             fallback_contract(spec, &shape->layout, reference->hidden, block->packed, reference->y, spec->d_model,
-                              reference->scratch, VERIFY_INPUTS, begin, end);
+                              reference->scratch, reference->inputs, begin, end);
             continue;
         }
         for (int64_t j = begin; j < end; ++j) {
             chain_walk w = {.panel = verify_block_down_panel(block, j / FFN_PANEL),
                             .where = verify_block_down(block, j / FFN_PANEL),
                             .terms = spec->d_ff,
-                            .chains = fallback_chains(spec->d_model),
+                            .chains = plan_chains(spec->d_model),
                             .inputs = reference->hidden,
-                            .stride = reference->stride};
+                            .rows = reference->inputs,
+                            .stride = reference->stride,
+                            .nonfinite = nonfinite};
             float of[VERIFY_INPUTS];
             walk(&w, j % FFN_PANEL, bias[j], of);
-            for (int r = 0; r < VERIFY_INPUTS; ++r) {
+            for (int r = 0; r < reference->inputs; ++r) {
                 reference->y[r * spec->d_model + j] = of[r] + 0.0f;
             }
         }
@@ -183,7 +210,7 @@ static void run_contract(const verify_reference *reference, const verify_block *
 
 void verify_reference_run(verify_reference *reference, const verify_block *block) {
     /* The stages write columns below d_ff alone; what pads them must not be taken for a value. */
-    for (int64_t i = 0; i < reference->stride * VERIFY_INPUTS; ++i) {
+    for (int64_t i = 0; i < reference->stride * reference->inputs; ++i) {
         reference->hidden[i] = NAN;
     }
     run_expand(reference, block);
@@ -192,6 +219,7 @@ void verify_reference_run(verify_reference *reference, const verify_block *block
 
 typedef struct unit_value { /* a hidden unit as check (b) knows it */
     double value, bound;
+    bool finite; /* in the portable kernel */
 } unit_value;
 
 static int64_t probed_units(const verify_block *block) {
@@ -217,7 +245,7 @@ static ffn_status libm_units(const verify_reference *reference, const verify_blo
     int64_t probed = 0;
     verify_rows where = {0};
     for (int64_t f = 0; f < shape->spec.d_ff; ++f) {
-        units[f] = (unit_value){.value = (double)hidden[f]};
+        units[f] = (unit_value){.value = (double)hidden[f], .finite = isfinite(hidden[f])};
         if (f % FFN_PANEL == 0) {
             where = verify_block_up(block, f / FFN_PANEL);
         }
@@ -230,6 +258,9 @@ static ffn_status libm_units(const verify_reference *reference, const verify_blo
         if (status != FFN_OK) {
             return status;
         }
+        if (isinf(bound)) {
+            continue; /* infinities or an undecided comparison on the way: nothing is promised */
+        }
         ++*compared;
         bool equal = fabs((double)hidden[f] - value) <= bound || (double)hidden[f] == value ||
                      (isnan(value) && isnan(hidden[f]));
@@ -239,21 +270,23 @@ static ffn_status libm_units(const verify_reference *reference, const verify_blo
                              "+- %.3g: the portable kernel is wrong",
                              (long long)f, (double)hidden[f], value, bound);
         }
-        units[f] = (unit_value){.value = value, .bound = bound};
+        units[f].value = value;
+        units[f].bound = bound;
     }
     return FFN_OK;
 }
 
-/* One output column from its few terms: the units' bounds, and 2 ULP of the terms for the roundings of their sum. */
-static ffn_status check_column(const verify_block *block, const unit_value *units, int64_t j, double y,
-                               ffn_diag *diag) {
+/* One output column from its few terms: the units' bounds, and 2 ULP of the terms for the roundings of their sum. It is
+ * NaN if one of the `nonfinite` units is not among them; other sums that are or may become infinite are check (a)'s. */
+static ffn_status check_column(const verify_block *block, const unit_value *units, int64_t nonfinite, int64_t j,
+                               double y, ffn_diag *diag) {
     const kernel_shape *shape = block->shape;
     const float *panel = verify_block_down_panel(block, j / FFN_PANEL);
     const verify_rows where = verify_block_down(block, j / FFN_PANEL);
     double value = (double)((const float *)(block->packed + shape->layout.bias_down))[j];
     double size = fabs(value);
     double bound = 0;
-    int64_t terms = 0;
+    int64_t terms = 0, met = 0;
     for (int64_t c = 0; c < where.count; ++c) {
         int64_t begin = where.first + c * where.step;
         int64_t end = least(begin + where.rows, shape->spec.d_ff);
@@ -263,12 +296,15 @@ static ffn_status check_column(const verify_block *block, const unit_value *unit
                 value += weight * units[f].value;
                 size += fabs(weight * units[f].value);
                 bound += fabs(weight) * units[f].bound;
+                met += !units[f].finite;
                 ++terms;
             }
         }
     }
+    value = met < nonfinite ? NAN : value;
     bound += size * 0x1p-23 * fmax(1, sqrt((double)terms)) + 0x1p-140;
-    if (fabs(y - value) <= bound || (isnan(y) && isnan(value)) || !isfinite(size)) {
+    bool open = !isnan(value) && (met > 0 || !(size <= (double)FLT_MAX));
+    if (fabs(y - value) <= bound || (isnan(y) && isnan(value)) || open) {
         return FFN_OK;
     }
     return diag_fail(diag, FFN_VERIFY_FAILED,
@@ -284,9 +320,10 @@ ffn_status verify_reference_check(const verify_reference *reference, const verif
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "verification: %zu bytes", (size_t)spec->d_ff * sizeof *units);
     }
     ffn_status status = libm_units(reference, block, input, units, compared, diag);
+    const int64_t nonfinite = verify_reference_nonfinite(reference, block->shape, input);
     for (int64_t j = 0; j < spec->d_model && status == FFN_OK; ++j) {
         if (!verify_block_down(block, j / FFN_PANEL).full) {
-            status = check_column(block, units, j, (double)y[j], diag);
+            status = check_column(block, units, nonfinite, j, (double)y[j], diag);
             ++*compared;
         }
     }

@@ -1,6 +1,7 @@
 /* verify_trial.c: inputs in, one call, outputs compared bit for bit */
 #include "verify_trial.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,12 @@ static int64_t ld_y(const verify_trial *t) {
     return t->subject->shape->spec.d_model + Y_PADDING;
 }
 
+static uint32_t bits_of(float a) {
+    uint32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    return bits;
+}
+
 static void fill(float *at, int64_t floats) {
     const uint32_t bits = CANARY;
     for (int64_t i = 0; i < floats; ++i) {
@@ -34,9 +41,7 @@ static void fill(float *at, int64_t floats) {
 
 static bool untouched(const float *at, int64_t floats) {
     for (int64_t i = 0; i < floats; ++i) {
-        uint32_t bits;
-        memcpy(&bits, at + i, sizeof bits);
-        if (bits != CANARY) {
+        if (bits_of(at[i]) != CANARY) {
             return false;
         }
     }
@@ -45,10 +50,7 @@ static bool untouched(const float *at, int64_t floats) {
 
 /* Equal bits, or NaN both: sign and payload of a NaN are not promised. */
 static bool same(float a, float b) {
-    uint32_t bits_a, bits_b;
-    memcpy(&bits_a, &a, sizeof a);
-    memcpy(&bits_b, &b, sizeof b);
-    return bits_a == bits_b || (isnan(a) && isnan(b));
+    return bits_of(a) == bits_of(b) || (isnan(a) && isnan(b));
 }
 
 static void fill_scratch(const verify_trial *t) {
@@ -96,12 +98,11 @@ static void call_contract(const verify_trial *t, int64_t n, int64_t begin, int64
 
 static ffn_status differs(const verify_trial *t, const char *entry, int64_t n, int64_t row, const char *what,
                           int64_t column, float got, float right) {
-    return diag_fail(
-        t->diag, FFN_VERIFY_FAILED,
-        "verification (a): %s, %lld rows, row %lld, %s %lld: the code gives %a (%.9g), the portable kernel "
-        "%a (%.9g)",
-        entry, (long long)n, (long long)row, what, (long long)column, (double)got, (double)got, (double)right,
-        (double)right);
+    return diag_fail(t->diag, FFN_VERIFY_FAILED,
+                     "verification (a): %s, %lld rows, row %lld, %s %lld: the code gives %.9g (bits %08" PRIx32
+                     "), the portable kernel %.9g (bits %08" PRIx32 ")",
+                     entry, (long long)n, (long long)row, what, (long long)column, (double)got, bits_of(got),
+                     (double)right, bits_of(right));
 }
 
 /* Columns begin .. end-1 of `rows` rows of y against the reference; all else in y must be as it was. */
@@ -219,10 +220,10 @@ ffn_status verify_trial_activate(const verify_trial *t) {
         for (int i = 0; i < count; ++i) {
             if (!same(got[i], right[from + i])) {
                 return diag_fail(t->diag, FFN_VERIFY_FAILED,
-                                 "verification (a): activation of %a, %a, element %d of %d: the code gives %a, the "
-                                 "portable kernel %a",
-                                 (double)g[from + i], (double)u[from + i], i, count, (double)got[i],
-                                 (double)right[from + i]);
+                                 "verification (a): activation of %a, %a, element %d of %d: the code gives %.9g (bits "
+                                 "%08" PRIx32 "), the portable kernel %.9g (bits %08" PRIx32 ")",
+                                 (double)g[from + i], (double)u[from + i], i, count, (double)got[i], bits_of(got[i]),
+                                 (double)right[from + i], bits_of(right[from + i]));
             }
         }
         if (!untouched(got + count, 1)) {

@@ -1,11 +1,16 @@
 /* test_verify.c: verification passes right kernels and fails every wrong one, small and at 4096x14336, within its
  * budget */
 #include <criterion/criterion.h>
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
 
 #include "fallback.h"
 #include "ffn_blas.h"
@@ -195,6 +200,71 @@ Test(verify, users_formulas_pass) {
     }
 }
 
+static const char *const nonfinite[] = {"act(log(x))",      "act(1/0)",    "act(exp(x*x))",
+                                        "act(x*1e38*1e38)", "act(x*1e38)", "act(x/(x-x))"};
+
+/* Infinite and NaN hidden units make columns NaN through weights that are zero: in the second, sparse block of a small
+ * shape and in a block too large to fill. */
+Test(verify, formulas_that_give_infinities_pass) {
+    static const char *const shapes[] = {"d128-f128", "d1024-f3000"};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes * sizeof nonfinite / sizeof *nonfinite; ++i) {
+        char text[FFN_SPEC_TEXT_BYTES];
+        snprintf(text, sizeof text, "%s-%s", shapes[i % 2], nonfinite[i / 2]);
+        ffn_diag diag = {.status = FFN_OK};
+        cr_expect_eq(verify_portable(text, 17, ffn_blas_product(true), NULL, &diag), FFN_OK, "%s: %s", text, diag.text);
+        ffn_counters counters;
+        ffn_kernel_info info;
+        mutant right = {.spec = text, .defect = FAKE_NONE};
+        if (support_image_possible()) {
+            cr_expect_eq(prepare(&right, 17, NULL, &diag, &counters, &info), FFN_OK, "%s: %s", text, diag.text);
+        }
+    }
+}
+
+Test(verify, formulas_that_give_infinities_still_fail_wrong_kernels) {
+    NEEDS_IMAGES();
+    const mutant mutants[] = {
+        {"d128-f128-act(exp(x*x))", FAKE_COLUMN, 127, NULL},
+        {"d1024-f3000-act(exp(x*x))", FAKE_UNIT_DROPPED, 2999, NULL},
+        {"d1024-f3000-act(exp(x*x))", FAKE_COLUMN, 500, NULL},
+        {"d128-f128-act(log(x))", FAKE_ACTIVATE_TAIL, 0, NULL},
+        {"d128-f128-act(log(x))", FAKE_EXPAND_ONLY, 0, NULL},
+        {"d128-f128-act(log(x))", FAKE_OTHER_ACTIVATION, 0, "act(exp(x))"},
+        {"d128-f128-act(1/0)", FAKE_NAN_SWALLOWED, 0, NULL},
+    };
+    expect_failed(mutants, sizeof mutants / sizeof *mutants);
+}
+
+/* Rounding modes, and on x86 flushing to zero: the caller's own, as they were, and no reason to refuse a kernel. */
+Test(verify, runs_in_the_default_environment_and_restores_the_callers) {
+    static const char *const specs[] = {"d64-f256-gelu-bias", "d48-f100-swiglu", "d64-f128-leaky_relu(0.1)"};
+    static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs * 4; ++i) {
+        ffn_diag diag = {.status = FFN_OK};
+        fesetround(modes[i % 4]);
+        ffn_status status = verify_portable(specs[i / 4], 17, NULL, NULL, &diag);
+        int after = fegetround();
+        fesetround(FE_TONEAREST);
+        cr_expect_eq(status, FFN_OK, "%s: %s", specs[i / 4], diag.text);
+        cr_expect_eq(after, modes[i % 4]);
+    }
+#ifdef __x86_64__
+    const unsigned flush = _mm_getcsr() | 0x8040; /* FTZ, DAZ */
+    for (size_t i = 0; i < sizeof specs / sizeof *specs && support_image_possible(); ++i) {
+        ffn_diag diag = {.status = FFN_OK};
+        ffn_counters counters;
+        ffn_kernel_info info;
+        mutant right = {.spec = specs[i], .defect = FAKE_NONE};
+        _mm_setcsr(flush);
+        ffn_status status = prepare(&right, 17, NULL, &diag, &counters, &info);
+        unsigned after = _mm_getcsr();
+        _mm_setcsr(flush & ~0x8040U);
+        cr_expect_eq(status, FFN_OK, "%s: %s", specs[i], diag.text);
+        cr_expect_eq(after & 0xffc0, flush & 0xffc0);
+    }
+#endif
+}
+
 Test(verify, sums_of_65536_terms_pass) {
     ffn_diag diag = {.status = FFN_OK};
     ffn_verify_report report;
@@ -310,6 +380,27 @@ Test(verify, generated_code_passes_within_the_budget) {
             cr_expect_lt(info.verify_ms, 500, "%s, %s rows: %.1f ms", presets[p], ffn_n_class_name((ffn_n_class)c),
                          info.verify_ms);
         }
+        ffn_kernel_destroy(kernel);
+    }
+    ffn_context_destroy(context);
+}
+
+/* Processor time of compiling and verifying, which a busy machine changes little. */
+Test(verify, the_largest_shapes_end_soon) {
+    NEEDS_IMAGES();
+    static const char *const specs[] = {"d1-f16777216-relu", "d16777216-f1-gelu-bias", "d65536-f65536-swiglu",
+                                        "d16777216-f65536-relu"};
+    ffn_options options = {.source = ffngen_source()};
+    ffn_context *context;
+    cr_assert_eq(ffn_context_create(&options, &context, NULL), FFN_OK);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
+        ffn_spec spec = support_spec(specs[i]);
+        ffn_kernel *kernel;
+        ffn_diag diag = {.status = FFN_OK};
+        cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, &diag), FFN_OK, "%s", diag.text);
+        clock_t start = clock();
+        cr_expect_eq(ffn_kernel_prepare(kernel, 17, &diag), FFN_OK, "%s: %s", specs[i], diag.text);
+        cr_expect_lt((double)(clock() - start) / CLOCKS_PER_SEC, 1.5, "%s", specs[i]);
         ffn_kernel_destroy(kernel);
     }
     ffn_context_destroy(context);
