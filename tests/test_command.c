@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(command, .timeout = 120);
+TestSuite(command, .timeout = 600);
 
 /* ---- Bad usage ---- */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(command_files, .timeout = 120);
+TestSuite(command_files, .timeout = 600);
 
 /* ---- Files ---- */
 

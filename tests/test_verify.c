@@ -136,7 +136,7 @@ Test(verify, fails_rows_memory_and_stages) {
     }
 }
 
-Test(verify, fails_wrong_columns_and_units_at_4096x14336, .timeout = 120) {
+Test(verify, fails_wrong_columns_and_units_at_4096x14336, .timeout = 600) {
     NEEDS_IMAGES();
     const mutant mutants[] = {
         {large_gated, FAKE_COLUMN, 0, NULL},           {large_gated, FAKE_COLUMN, 2745, NULL},
@@ -148,7 +148,7 @@ Test(verify, fails_wrong_columns_and_units_at_4096x14336, .timeout = 120) {
     expect_failed(mutants, sizeof mutants / sizeof *mutants);
 }
 
-Test(verify, fails_swaps_activations_and_biases_at_4096x14336, .timeout = 120) {
+Test(verify, fails_swaps_activations_and_biases_at_4096x14336, .timeout = 600) {
     NEEDS_IMAGES();
     const mutant mutants[] = {
         {large_gated, FAKE_GATE_UP_SWAPPED, 0, NULL},
