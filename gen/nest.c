@@ -484,6 +484,7 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
                          .chains = plan_chains(spec->d_model)};
     n.contract.add_zero = n.contract.chains == 1;
     n.contract.fetch_soon = n.contract.chains == 1;
+    n.expand.fetch_soon = n.expand.chains == 1 && plan->k_block < spec->d_model; /* partial sums wait in the h block */
     n.expand.activation = tiles_activate(&n) ? graph : NULL;
     stage_build(g, &n.expand, plan);
     stage_build(g, &n.contract, plan);
