@@ -254,3 +254,28 @@ Test(bits, infinities_and_nan_in_x_stay_in_their_row, .timeout = 300) {
     cr_expect(isnan(f.want[2 * d]));
     tear_down(&f);
 }
+
+/* Every product underflows to -0 and the bias is -0: without the last addition of +0, y would be -0, in one chain or
+ * many. */
+Test(bits, minus_zero_never_leaves_the_sublayer, .timeout = 300) {
+    static const char *const texts[] = {"d16-f16-identity-bias", "d48-f16-identity-bias", "d96-f16-identity-bias"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && support_isa_runs(ffn_isa_best()); i++) {
+        fixture f = set_up(texts[i], SUPPORT_NORMAL);
+        const int64_t d = f.spec.d_model, d_ff = f.spec.d_ff;
+        for (int64_t j = 0; j < d * d_ff; j++) {
+            f.weights->up[j] = j < d_ff ? 1e-30f : 0.0f;
+            f.weights->down[j] = -1e-30f;
+        }
+        memset(f.weights->bias_up, 0, (size_t)d_ff * sizeof(float));
+        for (int64_t j = 0; j < d; j++)
+            f.weights->bias_down[j] = -0.0f;
+        for (int64_t j = 0; j < ROWS * d; j++)
+            f.x[j] = j % d == 0 ? 1.0f : 0.0f;
+        free(f.packed);
+        f.packed = support_packed(&f.spec, &f.weights->weights);
+        memset(f.want, 0, (size_t)(ROWS * d) * sizeof(float));
+        ffn_plan plan = support_kernel_plan(&f.spec, ffn_isa_best(), FFN_N_17_UP);
+        check_plan(&f, &plan);
+        tear_down(&f);
+    }
+}
