@@ -27,7 +27,7 @@ static ffn_status evaluate(const ffn_spec *spec, const ffn_source *source, float
             status = ffn_kernel_prepare(kernel, 1, diag);
         if (status == FFN_OK || status == FFN_UNSUPPORTED)
             status = ffn_kernel_activate(kernel, 1, POINTS, points, points, values, diag);
-        ffn_kernel_describe(kernel, 1, info);
+        ffn_kernel_inspect(kernel, 1, info);
         ffn_kernel_destroy(kernel);
     }
     ffn_context_destroy(context);

@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     require(ffn_kernel_run(kernel, &args, &diag), &diag);
 
     ffn_kernel_info info;
-    ffn_kernel_describe(kernel, n, &info);
+    ffn_kernel_inspect(kernel, n, &info);
     printf("%s kernel, %s; compiled in %.1f ms, verified in %.1f ms\n", ffn_isa_name(info.isa),
            info.verified ? "verified" : "not verified", info.compile_ms, info.verify_ms);
     printf("y[0][0] = %g, digest of all outputs %016llx\n", args.y[0],

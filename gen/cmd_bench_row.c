@@ -38,7 +38,7 @@ static int measure(bench_row *row) {
     int status = cmd_kernel_prepare(row->command, &row->kernel, row->n);
     if (status)
         return status;
-    ffn_kernel_describe(row->kernel.kernel, row->n, &row->info);
+    ffn_kernel_inspect(row->kernel.kernel, row->n, &row->info);
     if (row->isa != FFN_ISA_AUTO && row->info.isa != row->isa)
         return cmd_error(row->command, CMD_FAILED, "no %s kernel to measure", ffn_isa_name(row->isa));
 

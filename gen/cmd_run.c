@@ -116,7 +116,7 @@ static ffn_status compute(work *w, ffn_diag *diag) {
 
 static int print_result(const settings *s, const work *w) {
     ffn_kernel_info info;
-    ffn_kernel_describe(w->kernel.kernel, w->n, &info);
+    ffn_kernel_inspect(w->kernel.kernel, w->n, &info);
     uint64_t bits = ffn_digest(w->y, w->n, w->spec.d_model, w->spec.d_model);
     char spec[FFN_SPEC_TEXT_BYTES] = "", plan[PLAN_TEXT_BYTES];
     ffn_spec_format(&w->spec, spec, sizeof spec, NULL);

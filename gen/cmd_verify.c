@@ -126,7 +126,7 @@ static int verify_isa(settings *s, const ffn_spec *spec, ffn_isa isa, const opti
         verdict v = {.spec = spec, .n = n->values[i]};
         if (isa != FFN_ISA_PORTABLE)
             v.status = ffn_kernel_prepare(kernel.kernel, v.n, &v.diag);
-        ffn_kernel_describe(kernel.kernel, v.n, &v.info);
+        ffn_kernel_inspect(kernel.kernel, v.n, &v.info);
         v.info.isa = isa; /* asked for: what could not be built has not passed either */
         if (!v.status)
             v.status = ffn_kernel_verify(kernel.kernel, v.n, s->product, &v.report, &v.diag);

@@ -57,7 +57,8 @@ typedef enum ffn_status {
 
 #define FFN_DIAG_BYTES 512
 
-/* Details of the last failure, owned by the caller. `text` names the offending thing and what would be right. */
+/* Details of the last failure, owned by the caller. `text` names the offending thing and what would be right. Functions
+ * that say so may leave a remark after a success: status is then FFN_OK, and text is empty where there is none. */
 typedef struct ffn_diag {
     ffn_status status;
     char text[FFN_DIAG_BYTES];
@@ -220,6 +221,16 @@ FFN_API ffn_status ffn_pack(const ffn_spec *spec, const ffn_weights *weights, vo
 /* Header, size and checksum against the spec; reads the whole block. `run` checks the header only. */
 FFN_API ffn_status ffn_packed_check(const ffn_spec *spec, const void *packed, size_t packed_bytes, ffn_diag *diag);
 
+/* ffn_pack into a file: written beside `path` and renamed when it is whole, so that no reader sees a part. Needs a few
+ * MiB of memory whatever the size. SYSTEM names the file and what the system said; nothing is left behind then. */
+FFN_API ffn_status ffn_pack_file(const ffn_spec *spec, const ffn_weights *weights, const char *path, ffn_diag *diag);
+/* A file of packed weights -> memory, read-only and shared with every process that maps it. Header and size are checked
+ * (BAD_FILE, BAD_WEIGHTS), the checksum is not: that is ffn_packed_check, which reads it all. */
+FFN_API ffn_status ffn_packed_map(const ffn_spec *spec, const char *path, const void **packed, size_t *packed_bytes,
+                                  ffn_diag *diag);
+/* NULL is allowed. No kernel may be running on it. */
+FFN_API void ffn_packed_unmap(const void *packed, size_t packed_bytes);
+
 /* ---- Source of code ---------------------------------------------------------------------------------------- */
 
 typedef struct ffn_bytes {
@@ -233,6 +244,9 @@ typedef struct ffn_bytes {
 typedef struct ffn_source {
     ffn_status (*build)(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag);
     void *self;
+    /* One line that changes whenever the image of a spec and plan may: the generator and the LLVM below it. Its images
+     * are kept in the disk store under this name; NULL: they are not kept. */
+    const char *identity;
 } ffn_source;
 
 /* ---- Verification ------------------------------------------------------------------------------------------ */
@@ -248,42 +262,63 @@ typedef struct ffn_product {
 
 /* ---- Context and kernels ----------------------------------------------------------------------------------- */
 
-typedef struct ffn_context ffn_context; /* the cache: kernels built through it are shared and counted */
-typedef struct ffn_kernel ffn_kernel;   /* a handle on the kernels (one image per n class) of one spec */
+typedef struct ffn_context ffn_context; /* the cache: kernels made through it are shared, counted and evicted */
+typedef struct ffn_kernel ffn_kernel;   /* the code (one image per n class) of one spec */
+
+enum { FFN_TOOL_PERF_MAP = 1, FFN_TOOL_GDB = 2 };
+
+#define FFN_CACHE_BYTES_DEFAULT ((size_t)64 << 20)
+#define FFN_STORE_BYTES_DEFAULT ((size_t)256 << 20)
 
 typedef struct ffn_options { /* all zero is the default */
     ffn_isa isa;             /* AUTO: ffn_isa_best(). One the CPU lacks is UNSUPPORTED. */
     ffn_verify_mode verify;
-    const ffn_source *source;   /* NULL: the portable kernel serves */
+    const ffn_source *source;   /* NULL: libffngen, loaded when something must be compiled */
+    const char *compiler;       /* file of libffngen's shared library; NULL: looked for beside libffn; "": none */
     const ffn_product *product; /* NULL: verification runs without check (c) */
     const ffn_machine *machine; /* NULL: ffn_machine_read */
     const ffn_plan *plan;       /* NULL: ffn_plan_make; else used for every class (tests, tuning) */
+    const char *store;  /* folder of the disk store; NULL: $XDG_CACHE_HOME/ffngen or ~/.cache/ffngen; "": none */
+    size_t store_bytes; /* the store's limit; 0: FFN_STORE_BYTES_DEFAULT */
+    size_t cache_bytes; /* memory for kernels before those that nobody holds go; 0: FFN_CACHE_BYTES_DEFAULT */
+    uint32_t tools;     /* FFN_TOOL_*: who is told of generated code */
 } ffn_options;
 
 typedef struct ffn_counters {
-    uint64_t compiled, loaded, hit, fell_back, failed;
+    uint64_t compiled;  /* images the source built and that were published */
+    uint64_t loaded;    /* images published from the store or by ffn_kernel_load */
+    uint64_t hit;       /* prepares served from memory, waiting for another thread's build included */
+    uint64_t evicted;   /* kernels that left the cache for its limit */
+    uint64_t fell_back; /* prepares that left the class without code of its own */
+    uint64_t failed;    /* builds and loads that failed for a reason other than UNSUPPORTED */
 } ffn_counters;
 
-/* Options are copied; what their pointers name must outlive the context. Thread-safe from then on. */
+/* Options are copied, their texts too; what the other pointers name must outlive the context. Thread-safe from then
+ * on. The disk store and the compiler are not touched before the first ffn_kernel_prepare. */
 FFN_API ffn_status ffn_context_create(const ffn_options *options, ffn_context **context, ffn_diag *diag);
 /* NULL is allowed. Every kernel of the context must have been destroyed. */
 FFN_API void ffn_context_destroy(ffn_context *context);
 FFN_API void ffn_context_counters(ffn_context *context, ffn_counters *counters);
 
-/* A handle; compiles nothing yet: the portable kernel serves until a class is prepared. */
+/* The kernel of a spec, held until it is destroyed as often as it was created: two creates of one spec in one context
+ * return the same kernel. Compiles nothing yet: the portable kernel serves until a class is prepared. A kernel that
+ * nobody holds stays in the cache until its limit asks for room. */
 FFN_API ffn_status ffn_kernel_create(ffn_context *context, const ffn_spec *spec, ffn_kernel **kernel, ffn_diag *diag);
+/* NULL is allowed. */
 FFN_API void ffn_kernel_destroy(ffn_kernel *kernel);
-/* Builds (or finds in the cache), verifies and publishes the class of n. One thread builds a key, others wait for it.
- * On failure the kernel still runs, by another class or by the portable kernel; the status says why. */
+/* Finds the class of n in memory, in the store or builds it, verifies and publishes it. One thread builds a class,
+ * others wait for it. On failure the kernel still runs, by another class or by the portable kernel; the status says
+ * why. On success diag may hold a remark, said once a context, that the store could not be used. Compiling needs 1 MiB
+ * of stack. */
 FFN_API ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag);
 /* Publishes an image made earlier for this spec (`ffngen emit --format image`) after checking it. */
 FFN_API ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *image, size_t image_bytes, ffn_diag *diag);
 
-typedef enum ffn_origin { FFN_FROM_FALLBACK, FFN_FROM_MEMORY, FFN_FROM_COMPILER, FFN_FROM_IMAGE } ffn_origin;
+typedef enum ffn_origin { FFN_FROM_FALLBACK, FFN_FROM_COMPILER, FFN_FROM_STORE, FFN_FROM_IMAGE } ffn_origin;
 
 typedef struct ffn_kernel_info {
     ffn_isa isa;       /* of the code that would serve n */
-    ffn_origin source; /* how this handle got it */
+    ffn_origin source; /* where it came from; IMAGE: ffn_kernel_load */
     ffn_plan plan;     /* tile_count 0 for the portable kernel */
     bool verified;
     double compile_ms, verify_ms, load_ms;
@@ -291,7 +326,15 @@ typedef struct ffn_kernel_info {
 } ffn_kernel_info;
 
 FFN_API const ffn_spec *ffn_kernel_spec(const ffn_kernel *kernel);
-FFN_API void ffn_kernel_describe(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *info);
+FFN_API void ffn_kernel_inspect(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *info);
+
+/* Who serves n rows, in one line of at most FFN_DESCRIBE_BYTES: spec, ISA, plan, bytes, source, verified or not. */
+#define FFN_DESCRIBE_BYTES 512
+FFN_API ffn_status ffn_kernel_describe(const ffn_kernel *kernel, int64_t n, char *text, size_t text_bytes,
+                                       ffn_diag *diag);
+/* Three lines of at most FFN_DESCRIBE_BYTES together: the ISAs this library was built for, the features that this CPU
+ * and its operating system have, and the ISA in use for n rows (that of the best code where kernel is NULL). */
+FFN_API ffn_status ffn_cpu_describe(const ffn_kernel *kernel, int64_t n, char *text, size_t text_bytes, ffn_diag *diag);
 
 /* ---- Run --------------------------------------------------------------------------------------------------- */
 
@@ -332,6 +375,45 @@ FFN_API ffn_status ffn_kernel_expand(const ffn_kernel *kernel, const ffn_args *a
                                      int64_t col_end, ffn_diag *diag);
 FFN_API ffn_status ffn_kernel_contract(const ffn_kernel *kernel, const ffn_args *args, const float *hidden,
                                        int64_t col_begin, int64_t col_end, ffn_diag *diag);
+
+/* ---- Threads ------------------------------------------------------------------------------------------------ */
+
+/* A run cut into pieces that any threads of the caller's may run: by rows in one phase where n is large, by columns of
+ * d_ff and then of d_model in two phases where it is small. Every piece of a phase may run at the same time as the
+ * others, in any order; all of phase 0 must have ended before one of phase 1 begins. The bits of y do not depend on the
+ * number of pieces. Small work has few pieces or one. A plain value without resources. */
+typedef struct ffn_work {
+    int phases;        /* 0 (n = 0), 1 or 2 */
+    int64_t pieces[2]; /* of each phase, at most pieces_max */
+    /* what follows belongs to the library */
+    const ffn_kernel *kernel;
+    ffn_args args;
+    int64_t row_groups, rows_per_group, columns_per_piece[2];
+    float *hidden;
+    size_t piece_scratch_bytes;
+} ffn_work;
+
+/* Bytes of args->scratch that ffn_work_make wants for n rows and up to pieces_max pieces (>= 1; usually the number of
+ * threads). */
+FFN_API size_t ffn_work_scratch_bytes(const ffn_kernel *kernel, int64_t n, int64_t pieces_max);
+/* Checks all arguments as ffn_kernel_run does; they must stay valid until the last piece has run. */
+FFN_API ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t pieces_max, ffn_work *work,
+                                 ffn_diag *diag);
+/* Runs one piece, 0 <= piece < work->pieces[phase]. Takes no lock and allocates nothing. Cannot fail on a work that
+ * ffn_work_make filled and a piece inside its range. */
+FFN_API ffn_status ffn_work_run(const ffn_work *work, int phase, int64_t piece, ffn_diag *diag);
+
+/* A pool that a program brings. `run` calls task(argument, i) once for each 0 <= i < count, on any threads, and returns
+ * when all have ended. */
+typedef struct ffn_parallel_for {
+    void (*run)(void *self, int64_t count, void (*task)(void *argument, int64_t i), void *argument);
+    void *self;
+    int64_t threads;
+} ffn_parallel_for;
+
+/* ffn_work on a pool: args->scratch has ffn_work_scratch_bytes(kernel, n, pool->threads). */
+FFN_API ffn_status ffn_kernel_run_parallel(const ffn_kernel *kernel, const ffn_args *args, const ffn_parallel_for *pool,
+                                           ffn_diag *diag);
 
 /* The activation alone, out[i] = act(g[i]) or phi(g[i], u[i]) (u is ignored where the activation is not gated), by the
  * class that serves n rows: for tests, sweeps and the roof. Any float-aligned pointers; out may be g or u. */

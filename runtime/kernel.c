@@ -165,7 +165,7 @@ static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, ffn_diag *dia
     if (!built) {
         context_count_one(context, CONTEXT_HIT);
     }
-    return publish_code(kernel, n_class, code, built ? FFN_FROM_COMPILER : FFN_FROM_MEMORY, diag);
+    return publish_code(kernel, n_class, code, FFN_FROM_COMPILER, diag);
 }
 
 ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag) {
@@ -208,7 +208,7 @@ const ffn_spec *ffn_kernel_spec(const ffn_kernel *kernel) {
     return &kernel->shape.spec;
 }
 
-void ffn_kernel_describe(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *info) {
+void ffn_kernel_inspect(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *info) {
     const kernel_slot *slot = kernel_serving(kernel, n);
     if (slot == NULL) {
         *info = (ffn_kernel_info){.isa = FFN_ISA_PORTABLE, .source = FFN_FROM_FALLBACK, .plan.isa = FFN_ISA_PORTABLE};

@@ -40,7 +40,7 @@ static ffn_counters counters_of(world *w) {
 
 static ffn_origin origin_of(const ffn_kernel *kernel, int64_t n) {
     ffn_kernel_info info;
-    ffn_kernel_describe(kernel, n, &info);
+    ffn_kernel_inspect(kernel, n, &info);
     return info.source;
 }
 
@@ -59,14 +59,14 @@ Test(cache, the_second_handle_finds_what_the_first_built) {
     cr_expect_eq(ffn_kernel_prepare(second, 1, NULL), FFN_OK);
     cr_expect_eq(ffn_kernel_prepare(second, 1, NULL), FFN_OK);
     cr_expect_eq(origin_of(first, 1), FFN_FROM_COMPILER);
-    cr_expect_eq(origin_of(second, 1), FFN_FROM_MEMORY);
+    cr_expect_eq(origin_of(second, 1), FFN_FROM_COMPILER);
     ffn_counters c = counters_of(&w);
     cr_expect_eq(c.compiled, 1);
     cr_expect_eq(c.hit, 2);
     cr_expect_eq(c.failed + c.fell_back + c.loaded, 0);
     cr_expect_eq(w.fake.builds, 1);
     ffn_kernel_destroy(first);
-    cr_expect_eq(origin_of(second, 1), FFN_FROM_MEMORY, "a destroyed handle took the code of another with it");
+    cr_expect_eq(origin_of(second, 1), FFN_FROM_COMPILER, "a destroyed handle took the code of another with it");
     ffn_kernel_destroy(second);
     end(&w);
 }
@@ -85,7 +85,7 @@ Test(cache, classes_and_specs_are_keys_of_their_own) {
         for (int c = 0; c < FFN_N_CLASSES; ++c) {
             cr_expect_eq(ffn_kernel_prepare(kernel, rows[c], NULL), FFN_OK);
             ffn_kernel_info info;
-            ffn_kernel_describe(kernel, rows[c], &info);
+            ffn_kernel_inspect(kernel, rows[c], &info);
             cr_expect_eq(info.plan.n_class, (ffn_n_class)c);
             cr_expect_not(info.verified);
         }
@@ -253,7 +253,7 @@ Test(cache, verification_happens_as_often_as_asked) {
         ffn_kernel *kernel = kernel_of(&w, "d64-f256-gelu");
         cr_expect_eq(ffn_kernel_prepare(kernel, 1, NULL), cases[i].status, "case %zu", i);
         ffn_kernel_info info;
-        ffn_kernel_describe(kernel, 1, &info);
+        ffn_kernel_inspect(kernel, 1, &info);
         cr_expect_eq(info.verified, cases[i].verified, "case %zu", i);
         if (cases[i].mode == FFN_VERIFY_NEVER) {
             cr_expect_eq(w.fake.calls, 0);

@@ -305,7 +305,7 @@ Test(image, executable_memory_denied) {
     cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, NULL), FFN_OK);
     cr_expect_eq(ffn_kernel_prepare(kernel, 17, &diag), FFN_SYSTEM);
     ffn_kernel_info info;
-    ffn_kernel_describe(kernel, 17, &info);
+    ffn_kernel_inspect(kernel, 17, &info);
     cr_expect_eq(info.source, FFN_FROM_FALLBACK);
     support_weights *weights = support_random_weights(&spec, SUPPORT_NORMAL, 1);
     void *packed = support_packed(&spec, &weights->weights);

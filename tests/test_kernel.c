@@ -103,7 +103,7 @@ Test(kernel, the_portable_kernel_serves_until_prepared) {
     cr_expect_eq(ffn_kernel_run(b.kernel, &b.args, &diag), FFN_OK, "%s", diag.text);
     expect_right(&b, b.y, ROWS, "portable");
     ffn_kernel_info info;
-    ffn_kernel_describe(b.kernel, 1, &info);
+    ffn_kernel_inspect(b.kernel, 1, &info);
     cr_expect_eq(info.isa, FFN_ISA_PORTABLE);
     cr_expect_eq(info.plan.tile_count, 0);
     cr_expect(ffn_spec_equal(ffn_kernel_spec(b.kernel), &b.spec));
@@ -321,7 +321,7 @@ Test(kernel, a_missing_class_is_served_by_the_nearest) {
         cr_assert_eq(ffn_kernel_prepare(b.kernel, rows[only], NULL), FFN_OK);
         for (int c = 0; c < FFN_N_CLASSES; ++c) {
             ffn_kernel_info info;
-            ffn_kernel_describe(b.kernel, rows[c], &info);
+            ffn_kernel_inspect(b.kernel, rows[c], &info);
             cr_expect_eq(info.plan.n_class, (ffn_n_class)only);
             b.args.n = rows[c];
             support_fill_nan(b.y, ROWS * LD);
@@ -334,7 +334,7 @@ Test(kernel, a_missing_class_is_served_by_the_nearest) {
         cr_assert_eq(ffn_kernel_prepare(b.kernel, 1, NULL), FFN_OK);
         cr_assert_eq(ffn_kernel_prepare(b.kernel, 17, NULL), FFN_OK);
         ffn_kernel_info info;
-        ffn_kernel_describe(b.kernel, 16, &info);
+        ffn_kernel_inspect(b.kernel, 16, &info);
         cr_expect_eq(info.plan.n_class, only == FFN_N_5_16 ? FFN_N_5_16 : FFN_N_17_UP);
         bench_end(&b);
     }
@@ -351,7 +351,7 @@ Test(kernel, loads_an_image_made_earlier) {
     cr_expect_eq(ffn_kernel_load(b.kernel, image_bytes.data, image_bytes.bytes, &diag), FFN_OK, "%s", diag.text);
     memset(image_bytes.data, 0, image_bytes.bytes); /* the bytes are the caller's again */
     ffn_kernel_info info;
-    ffn_kernel_describe(b.kernel, 4, &info);
+    ffn_kernel_inspect(b.kernel, 4, &info);
     cr_expect_eq(info.source, FFN_FROM_IMAGE);
     cr_expect(info.verified);
     cr_expect_gt(info.verify_ms, 0);

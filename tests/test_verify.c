@@ -47,7 +47,7 @@ static ffn_status prepare(const mutant *m, int64_t n, const ffn_product *product
     cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, diag), FFN_OK, "%s", diag->text);
     ffn_status status = ffn_kernel_prepare(kernel, n, diag);
     ffn_context_counters(context, counters);
-    ffn_kernel_describe(kernel, n, info);
+    ffn_kernel_inspect(kernel, n, info);
     ffn_kernel_destroy(kernel);
     ffn_context_destroy(context);
     fake_source_free(&fake);
@@ -371,7 +371,7 @@ Test(verify, generated_code_passes_within_the_budget) {
             ffn_diag diag = {.status = FFN_OK};
             ffn_status status = ffn_kernel_prepare(kernel, rows[c], &diag);
             ffn_kernel_info info;
-            ffn_kernel_describe(kernel, rows[c], &info);
+            ffn_kernel_inspect(kernel, rows[c], &info);
             if (status == FFN_UNSUPPORTED) {
                 continue; /* no generated ISA here */
             }

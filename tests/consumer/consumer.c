@@ -65,7 +65,7 @@ int main(void) {
     require(ffn_kernel_run(kernel, &args, &diag), &diag);
 
     ffn_kernel_info info;
-    ffn_kernel_describe(kernel, 1, &info);
+    ffn_kernel_inspect(kernel, 1, &info);
     printf("%s kernel: y = %g %g %g\n", ffn_isa_name(info.isa), y[0], y[1], y[2]);
     int wrong = 0;
     for (int j = 0; j < 3; j++)
