@@ -2,7 +2,7 @@
  *
  * Invariant: between open and commit only the temporary file changes, unless the target cannot be replaced by a rename
  * (a device or a FIFO), which then is written to as it is. */
-#define _XOPEN_SOURCE 700 /* realpath, strdup */
+#define _DEFAULT_SOURCE /* madvise, realpath, strdup */
 #include "file.h"
 
 #include "diag.h"
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 enum { LABEL_BYTES_MAX = 120, TEMPORARY_TRIES = 100 };
+enum { AROUND_BYTES = 64 << 10 }; /* one read of a mapped file brings in as much around it, on Linux */
 
 const char *file_label(const char *path) {
     size_t length = strlen(path);
@@ -66,6 +67,16 @@ ffn_status file_map_open(const char *path, size_t max_bytes, file_map *map, ffn_
     ffn_status status = map_descriptor(descriptor, path, max_bytes, map, diag);
     close(descriptor);
     return status;
+}
+
+void file_map_release(const file_map *map, const void *begin, const void *end) {
+    const char *base = map->data;
+    size_t first = (size_t)((const char *)begin - base), last = (size_t)((const char *)end - base) + AROUND_BYTES;
+    first = first < AROUND_BYTES ? 0 : (first - AROUND_BYTES) / AROUND_BYTES * AROUND_BYTES; /* whole pages */
+    last = last < map->bytes ? last : map->bytes;
+    /* Nobody writes to the map, so what is dropped is what the file holds. A refusal costs memory alone. */
+    if (first < last)
+        madvise((void *)(uintptr_t)(base + first), last - first, MADV_DONTNEED);
 }
 
 void file_map_close(file_map *map) {

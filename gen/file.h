@@ -16,6 +16,8 @@ typedef struct file_map {
 /* BAD_FILE if it is not a regular file or is longer than max_bytes; SYSTEM if it cannot be opened or mapped. Whoever
  * shortens a file while it is mapped makes its reader stop with SIGBUS, as with every mapped file. */
 ffn_status file_map_open(const char *path, size_t max_bytes, file_map *map, ffn_diag *diag);
+/* The pages around begin .. end - 1 of the map leave memory; read again, they come back from the file. */
+void file_map_release(const file_map *map, const void *begin, const void *end);
 /* A map of zeros, or one already closed, is allowed. */
 void file_map_close(file_map *map);
 

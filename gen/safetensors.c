@@ -343,6 +343,11 @@ void safetensors_close(safetensors *file) {
     free(file);
 }
 
+void safetensors_release(const safetensors *file, const void *begin, const void *end) {
+    if (file->map.bytes > 0)
+        file_map_release(&file->map, begin, end);
+}
+
 /* ---- Use --------------------------------------------------------------------------------------------------- */
 
 const safetensors_tensor *safetensors_find(const safetensors *file, const char *name) {

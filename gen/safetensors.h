@@ -70,6 +70,14 @@ int64_t safetensors_dtype_bits(safetensors_dtype dtype); /* of one element */
 /* "[512, 1536]" */
 void safetensors_shape_format(const safetensors_tensor *tensor, char *text, size_t text_bytes);
 
+/* BAD_FILE for types that the next two do not turn into numbers. */
+ffn_status safetensors_float_check(const safetensors_tensor *tensor, ffn_diag *diag);
+/* Elements first .. first + count - 1 as f32, of a tensor that passed that check. */
+void safetensors_read(const safetensors_tensor *tensor, int64_t first, int64_t count, float *to);
+/* Bytes of a tensor that are not needed soon: they leave memory, and come back from the file when read. Does nothing
+ * for a file that was parsed from memory. */
+void safetensors_release(const safetensors *file, const void *begin, const void *end);
+
 /* All elements as f32. `data` points into the file where that is F32 and aligned; else at `*owned`, a widened copy for
  * the caller to free() (NULL where nothing was copied). BAD_FILE for other types. */
 ffn_status safetensors_floats(const safetensors_tensor *tensor, const float **data, float **owned, ffn_diag *diag);

@@ -40,10 +40,31 @@ void safetensors_shape_format(const safetensors_tensor *tensor, char *text, size
     snprintf(text + used, text_bytes - used, "%s", tensor->rank ? "]" : "[]");
 }
 
-ffn_status safetensors_floats(const safetensors_tensor *tensor, const float **data, float **owned, ffn_diag *diag) {
+ffn_status safetensors_float_check(const safetensors_tensor *tensor, ffn_diag *diag) {
     if (tensor->dtype != SAFETENSORS_F32 && tensor->dtype != SAFETENSORS_F16 && tensor->dtype != SAFETENSORS_BF16)
         return diag_fail(diag, FFN_BAD_FILE, "tensor '%s' is %s: F32 is needed (F16 and BF16 are widened)",
                          tensor->name, dtypes[tensor->dtype].name);
+    return FFN_OK;
+}
+
+void safetensors_read(const safetensors_tensor *tensor, int64_t first, int64_t count, float *to) {
+    const unsigned char *from = (const unsigned char *)tensor->data + first * dtypes[tensor->dtype].bits / 8;
+    if (tensor->dtype == SAFETENSORS_F32) {
+        memcpy(to, from, (size_t)count * sizeof *to);
+        return;
+    }
+    float (*widen)(uint16_t) = tensor->dtype == SAFETENSORS_F16 ? half_f16_widen : half_bf16_widen;
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, from + 2 * i, sizeof bits);
+        to[i] = widen(bits);
+    }
+}
+
+ffn_status safetensors_floats(const safetensors_tensor *tensor, const float **data, float **owned, ffn_diag *diag) {
+    ffn_status status = safetensors_float_check(tensor, diag);
+    if (status != FFN_OK)
+        return status;
     if (tensor->dtype == SAFETENSORS_F32 && (uintptr_t)tensor->data % _Alignof(float) == 0) {
         *owned = NULL;
         *data = tensor->data;
@@ -55,17 +76,7 @@ ffn_status safetensors_floats(const safetensors_tensor *tensor, const float **da
     float *copy = malloc(bytes ? bytes : 1);
     if (!copy)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to widen tensor '%s'", tensor->name);
-    const unsigned char *from = tensor->data;
-    if (tensor->dtype == SAFETENSORS_F32) {
-        memcpy(copy, from, bytes);
-    } else {
-        float (*widen)(uint16_t) = tensor->dtype == SAFETENSORS_F16 ? half_f16_widen : half_bf16_widen;
-        for (size_t i = 0; i < count; i++) {
-            uint16_t bits;
-            memcpy(&bits, from + 2 * i, sizeof bits);
-            copy[i] = widen(bits);
-        }
-    }
+    safetensors_read(tensor, 0, tensor->elements, copy);
     *owned = copy;
     *data = copy;
     return FFN_OK;

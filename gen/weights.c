@@ -7,6 +7,7 @@
 #include "diag.h"
 #include "file.h"
 #include "weights_select.h"
+#include "weights_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ typedef struct owned_copy {
 
 struct weights_file {
     safetensors *tensors;
-    ffn_weights weights;
+    pack_weights weights;
+    weights_stream streams[WEIGHT_BIAS_UP]; /* what its readers read */
     owned_copy *copies;
     char summary[FFN_DIAG_BYTES];
 };
@@ -190,9 +192,17 @@ static ffn_status floats_of(weights_file *file, const safetensors_tensor *tensor
     return FFN_OK;
 }
 
-static ffn_status weights_fill(weights_file *file, const weights_selection *s, const ffn_layout *layouts,
+static ffn_status matrix_stream(weights_file *file, int role, const safetensors_tensor *tensor, pack_reader *reader,
+                                ffn_diag *diag) {
+    file->streams[role] = (weights_stream){.file = file->tensors, .tensor = tensor};
+    *reader = weights_stream_reader(&file->streams[role]);
+    return safetensors_float_check(tensor, diag);
+}
+
+static ffn_status weights_fill(weights_file *file, const weights_selection *s, const ffn_layout *layouts, bool streamed,
                                ffn_diag *diag) {
-    ffn_weights *w = &file->weights;
+    ffn_weights *w = &file->weights.weights;
+    pack_reader *const readers[WEIGHT_BIAS_UP] = {&file->weights.up, &file->weights.gate, &file->weights.down};
     const float **const parts[WEIGHT_ROLES] = {&w->up.data, &w->gate.data, &w->down.data,
                                                &w->bias_up, &w->bias_gate, &w->bias_down};
     w->gate_order = s->gate_order;
@@ -204,7 +214,8 @@ static ffn_status weights_fill(weights_file *file, const weights_selection *s, c
         const safetensors_tensor *t = s->tensors[role];
         if (!t)
             continue;
-        ffn_status status = floats_of(file, t, parts[role], diag);
+        ffn_status status = streamed && role < WEIGHT_BIAS_UP ? matrix_stream(file, role, t, readers[role], diag)
+                                                              : floats_of(file, t, parts[role], diag);
         if (status != FFN_OK)
             return status;
         const char *lie = role >= WEIGHT_BIAS_UP ? "" : layouts[role] == FFN_IN_OUT ? " in_out" : " out_in";
@@ -244,12 +255,14 @@ ffn_status weights_find(const ffn_spec *spec, safetensors *tensors, const char *
     ffn_layout layouts[WEIGHT_BIAS_UP] = {FFN_IN_OUT, FFN_IN_OUT, FFN_IN_OUT};
     if (!file || !found)
         status = diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to find the weights of %s", label);
+    else
+        file->tensors = tensors;
     if (status == FFN_OK)
         status = weights_select(spec, tensors, label, r.options, found, &count, diag);
     if (status == FFN_OK)
         status = selection_choose(&r, found, count, &chosen, layouts);
     if (status == FFN_OK)
-        status = weights_fill(file, &found[chosen], layouts, diag);
+        status = weights_fill(file, &found[chosen], layouts, r.options->streamed, diag);
     free(found);
     if (status != FFN_OK) {
         if (file)
@@ -257,7 +270,6 @@ ffn_status weights_find(const ffn_spec *spec, safetensors *tensors, const char *
         free(file);
         return status;
     }
-    file->tensors = tensors;
     *out = file;
     return FFN_OK;
 }
@@ -283,6 +295,10 @@ void weights_close(weights_file *file) {
 }
 
 const ffn_weights *weights_of(const weights_file *file) {
+    return &file->weights.weights;
+}
+
+const pack_weights *weights_streamed(const weights_file *file) {
     return &file->weights;
 }
 

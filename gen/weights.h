@@ -7,7 +7,7 @@
 #ifndef FFN_WEIGHTS_H
 #define FFN_WEIGHTS_H
 
-#include "ffn.h"
+#include "pack.h"
 #include "safetensors.h"
 
 typedef struct weights_options { /* all zero is the default */
@@ -18,6 +18,8 @@ typedef struct weights_options { /* all zero is the default */
     const char *layout; /* "in_out" or "out_in", for every matrix; NULL: see above */
     int64_t layer;
     int64_t expert; /* of a mixture */
+    /* The matrices stay in the file, whatever their type: weights_streamed reads them as they are packed. */
+    bool streamed;
 } weights_options;
 
 typedef struct weights_file weights_file;
@@ -33,6 +35,8 @@ void weights_close(weights_file *file); /* NULL is allowed */
 
 /* Valid until weights_close; points into the mapped file, or at widened copies. */
 const ffn_weights *weights_of(const weights_file *file);
+/* The same for packing, which is all that can be done with weights that are streamed. */
+const pack_weights *weights_streamed(const weights_file *file);
 /* One line for people: the family of names and the tensors taken. */
 const char *weights_summary(const weights_file *file);
 

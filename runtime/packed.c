@@ -89,6 +89,9 @@ ffn_status packed_header_check(const ffn_spec *spec, uint64_t spec_hash, const v
     if (memcmp(header->magic, PACKED_MAGIC, sizeof PACKED_MAGIC) != 0)
         return diag_fail(diag, FFN_BAD_WEIGHTS, "packed does not start with %s: it is not what ffn_pack filled",
                          PACKED_MAGIC);
+    if (header->version == __builtin_bswap32(PACKED_VERSION))
+        return diag_fail(diag, FFN_BAD_WEIGHTS,
+                         "packed is in the other byte order: packed weights are little-endian, pack the weights again");
     if (header->version != PACKED_VERSION || header->header_bytes != sizeof *header)
         return diag_fail(diag, FFN_BAD_WEIGHTS,
                          "packed has layout version %" PRIu32 " with a header of %" PRIu32
