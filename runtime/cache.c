@@ -1,115 +1,135 @@
-/* cache.c: a table of entries that are built once each
+/* cache.c: a hash table behind one lock a stripe
  *
- * One mutex guards the table and the state of its entries. It is held for a lookup or a change of state, never while
- * something is built, so a hit never waits for a build. An entry's code is written by its builder alone, before the
- * state becomes READY, and is constant from then on: readers use it without the mutex. Entries are never removed
- * before the cache is destroyed, so a pointer to one stays good. */
+ * A reader takes the lock of its own stripe; whoever changes the table takes them all, in order. So a hit costs one
+ * uncontended lock, needs no atomic operation on anything shared, and never waits for more than the few microseconds
+ * of a change: nothing is built, mapped or freed under these locks. Counts of holders and times of use are kept a
+ * stripe for the same reason, and summed by who has all locks. */
 #include "cache.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "diag.h"
-
-typedef enum entry_state { ENTRY_BUILDING, ENTRY_READY, ENTRY_FAILED } entry_state;
-
-typedef struct entry {
-    struct entry *next;
-    uint64_t hash;
-    ffn_spec spec;
-    ffn_plan plan;
-    entry_state state;
-    uint64_t attempt; /* of the build that runs or ran last */
-    ffn_diag failure; /* of the last attempt that failed */
-    kernel_code code;
-} entry;
+typedef struct stripe_lock {
+    _Alignas(64) pthread_mutex_t lock;
+    uint32_t turn; /* hits of this stripe: the finer part of a time of use */
+} stripe_lock;
 
 struct cache {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    entry **slots;
+    stripe_lock stripes[CACHE_STRIPES];
+    cache_entry **slots;
     size_t slot_count; /* a power of two */
     size_t entry_count;
+    uint32_t changes; /* kernels added so far: the coarser part of a time of use */
+    size_t limit_bytes;
+    _Atomic size_t bytes; /* changed under all locks or by a holder; read by anyone */
 };
 
 #define CACHE_SLOTS_FIRST 64
 
-cache *cache_create(void) {
-    cache *c = calloc(1, sizeof *c);
+unsigned cache_stripe(void) {
+    static atomic_uint threads;
+    static _Thread_local unsigned own; /* number of the stripe + 1 */
+    if (own == 0) {
+        own = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % CACHE_STRIPES + 1;
+    }
+    return own - 1;
+}
+
+cache *cache_create(size_t limit_bytes) {
+    cache *c = aligned_alloc(_Alignof(cache), sizeof *c);
     if (c == NULL) {
         return NULL;
     }
+    memset(c, 0, sizeof *c);
+    c->limit_bytes = limit_bytes;
     c->slot_count = CACHE_SLOTS_FIRST;
     c->slots = calloc(c->slot_count, sizeof *c->slots);
     if (c->slots == NULL) {
         free(c);
         return NULL;
     }
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    for (int s = 0; s < CACHE_STRIPES; ++s) {
+        pthread_mutex_init(&c->stripes[s].lock, NULL);
+    }
     return c;
 }
 
-void cache_destroy(cache *c) {
-    if (c == NULL) {
-        return;
-    }
+cache_entry *cache_destroy(cache *c) {
+    cache_entry *all = NULL;
     for (size_t s = 0; s < c->slot_count; ++s) {
-        for (entry *e = c->slots[s], *next; e != NULL; e = next) {
+        for (cache_entry *e = c->slots[s], *next; e != NULL; e = next) {
             next = e->next;
-            image_unmap(&e->code.code);
-            free(e);
+            e->next = all;
+            all = e;
         }
     }
-    pthread_cond_destroy(&c->changed);
-    pthread_mutex_destroy(&c->mutex);
+    for (int s = 0; s < CACHE_STRIPES; ++s) {
+        pthread_mutex_destroy(&c->stripes[s].lock);
+    }
     free(c->slots);
     free(c);
+    return all;
 }
 
-/* Field by field: structs have padding that no one promises to be equal. */
-static bool plan_equal(const ffn_plan *a, const ffn_plan *b) {
-    if (a->isa != b->isa || a->n_class != b->n_class || a->m_block != b->m_block || a->f_block != b->f_block ||
-        a->k_block != b->k_block || a->unroll != b->unroll || a->prefetch != b->prefetch ||
-        a->tile_count != b->tile_count) {
-        return false;
+void cache_lock_all(cache *c) {
+    for (int s = 0; s < CACHE_STRIPES; ++s) {
+        pthread_mutex_lock(&c->stripes[s].lock);
     }
-    for (int32_t t = 0; t < a->tile_count; ++t) {
-        if (a->tiles[t].mr != b->tiles[t].mr || a->tiles[t].panels != b->tiles[t].panels) {
-            return false;
-        }
+}
+
+void cache_unlock_all(cache *c) {
+    for (int s = CACHE_STRIPES - 1; s >= 0; --s) {
+        pthread_mutex_unlock(&c->stripes[s].lock);
     }
-    return true;
 }
 
-static uint64_t key_hash(const ffn_spec *spec, const ffn_plan *plan) {
-    const int64_t numbers[] = {spec->d_model, spec->d_ff,    spec->bias,    plan->isa,    plan->n_class,
-                               plan->m_block, plan->f_block, plan->k_block, plan->unroll, plan->prefetch};
-    return XXH3_64bits_withSeed(spec->activation, strlen(spec->activation), XXH3_64bits(numbers, sizeof numbers));
+/* Bounded: a spec may come from a caller that has not checked it. */
+static uint64_t spec_hash(const ffn_spec *spec) {
+    const uint64_t numbers = (uint64_t)spec->d_model << 32 ^ (uint64_t)spec->d_ff << 3 ^ spec->bias;
+    return XXH3_64bits_withSeed(spec->activation, strnlen(spec->activation, sizeof spec->activation), numbers);
 }
 
-static entry *find(const cache *c, uint64_t hash, const ffn_spec *spec, const ffn_plan *plan) {
-    for (entry *e = c->slots[hash & (c->slot_count - 1)]; e != NULL; e = e->next) {
-        if (e->hash == hash && ffn_spec_equal(&e->spec, spec) && plan_equal(&e->plan, plan)) {
+static cache_entry *find(const cache *c, uint64_t hash, const ffn_spec *spec) {
+    for (cache_entry *e = c->slots[hash & (c->slot_count - 1)]; e != NULL; e = e->next) {
+        if (e->hash == hash && ffn_spec_equal(e->spec, spec)) {
             return e;
         }
     }
     return NULL;
 }
 
+/* The lock of `stripe` is held. */
+static void hold(cache *c, cache_entry *e, unsigned stripe) {
+    e->stripes[stripe].holders++;
+    e->stripes[stripe].used = (uint64_t)c->changes << 32 | ++c->stripes[stripe].turn;
+}
+
+cache_entry *cache_find(cache *c, const ffn_spec *spec) {
+    uint64_t hash = spec_hash(spec);
+    unsigned stripe = cache_stripe();
+    pthread_mutex_lock(&c->stripes[stripe].lock);
+    cache_entry *e = find(c, hash, spec);
+    if (e != NULL) {
+        hold(c, e, stripe);
+    }
+    pthread_mutex_unlock(&c->stripes[stripe].lock);
+    return e;
+}
+
 /* Without memory for a larger table the old one goes on serving, a little slower. */
-static void grow(cache *c) {
+static void widen(cache *c) {
     size_t slot_count = c->slot_count * 2;
-    entry **slots = calloc(slot_count, sizeof(entry *));
+    cache_entry **slots = calloc(slot_count, sizeof(cache_entry *));
     if (slots == NULL) {
         return;
     }
     for (size_t s = 0; s < c->slot_count; ++s) {
-        for (entry *e = c->slots[s], *next; e != NULL; e = next) {
+        for (cache_entry *e = c->slots[s], *next; e != NULL; e = next) {
             next = e->next;
             e->next = slots[e->hash & (slot_count - 1)];
             slots[e->hash & (slot_count - 1)] = e;
@@ -120,79 +140,97 @@ static void grow(cache *c) {
     c->slot_count = slot_count;
 }
 
-static entry *add(cache *c, uint64_t hash, const ffn_spec *spec, const ffn_plan *plan) {
-    entry *e = calloc(1, sizeof *e);
+static bool over_limit(const cache *c) {
+    return atomic_load_explicit(&c->bytes, memory_order_relaxed) > c->limit_bytes;
+}
+
+cache_entry *cache_add(cache *c, cache_entry *made, bool *over) {
+    uint64_t hash = spec_hash(made->spec);
+    unsigned stripe = cache_stripe();
+    cache_lock_all(c);
+    cache_entry *e = find(c, hash, made->spec);
     if (e == NULL) {
-        return NULL;
+        if (c->entry_count >= c->slot_count) {
+            widen(c);
+        }
+        e = made;
+        e->hash = hash;
+        e->next = c->slots[hash & (c->slot_count - 1)];
+        c->slots[hash & (c->slot_count - 1)] = e;
+        c->entry_count++;
+        c->changes++;
+        atomic_fetch_add_explicit(&c->bytes, e->bytes, memory_order_relaxed);
     }
-    if (c->entry_count >= c->slot_count) {
-        grow(c);
-    }
-    e->hash = hash;
-    e->spec = *spec;
-    e->plan = *plan;
-    e->state = ENTRY_FAILED; /* not built yet: the caller's turn to try */
-    entry **slot = &c->slots[hash & (c->slot_count - 1)];
-    e->next = *slot;
-    *slot = e;
-    ++c->entry_count;
+    hold(c, e, stripe);
+    cache_unlock_all(c);
+    *over = over_limit(c);
     return e;
 }
 
-/* The mutex is held on entry and on return, and free while `how` builds. */
-static ffn_status build(cache *c, entry *e, const cache_build *how) {
-    e->state = ENTRY_BUILDING;
-    ++e->attempt;
-    pthread_mutex_unlock(&c->mutex);
-    ffn_diag diag = {.status = FFN_OK};
-    kernel_code code;
-    ffn_status status = how->build(how->self, &e->spec, &e->plan, &code, &diag);
-    pthread_mutex_lock(&c->mutex);
-    if (status == FFN_OK) {
-        e->code = code;
-        e->state = ENTRY_READY;
-    } else {
-        e->failure = diag;
-        e->failure.status = status;
-        e->state = ENTRY_FAILED;
-    }
-    pthread_cond_broadcast(&c->changed);
-    return status;
+bool cache_release(cache *c, cache_entry *entry) {
+    unsigned stripe = cache_stripe();
+    pthread_mutex_lock(&c->stripes[stripe].lock);
+    entry->stripes[stripe].holders--;
+    bool over = over_limit(c);
+    pthread_mutex_unlock(&c->stripes[stripe].lock);
+    return over;
 }
 
-ffn_status cache_get(cache *c, const ffn_spec *spec, const ffn_plan *plan, const cache_build *how,
-                     const kernel_code **code, bool *built, ffn_diag *diag) {
-    uint64_t hash = key_hash(spec, plan);
-    bool did_build = false;
-    ffn_diag failure = {.status = FFN_OK};
-    pthread_mutex_lock(&c->mutex);
-    entry *e = find(c, hash, spec, plan);
-    if (e == NULL) {
-        e = add(c, hash, spec, plan);
-    }
-    if (e == NULL) {
-        pthread_mutex_unlock(&c->mutex);
-        return diag_fail(diag, FFN_OUT_OF_MEMORY, "cache: %zu bytes for an entry", sizeof(entry));
-    }
-    if (e->state == ENTRY_FAILED && e->failure.status != FFN_UNSUPPORTED) {
-        did_build = true;
-        build(c, e, how);
-    } else {
-        /* A waiter takes the answer of the attempt it found running, even if another one has begun since. */
-        for (uint64_t attempt = e->attempt; e->state == ENTRY_BUILDING && e->attempt == attempt;) {
-            pthread_cond_wait(&c->changed, &c->mutex);
+bool cache_grow(cache *c, cache_entry *entry, size_t more_bytes) {
+    cache_lock_all(c);
+    entry->bytes += more_bytes;
+    atomic_fetch_add_explicit(&c->bytes, more_bytes, memory_order_relaxed);
+    cache_unlock_all(c);
+    return over_limit(c);
+}
+
+/* The place in the table of the entry that has been free for longest; NULL if every one is held. */
+static cache_entry **oldest_free(cache *c) {
+    cache_entry **oldest = NULL;
+    uint64_t oldest_used = 0;
+    for (size_t s = 0; s < c->slot_count; ++s) {
+        for (cache_entry **at = &c->slots[s]; *at != NULL; at = &(*at)->next) {
+            int64_t holders = 0;
+            uint64_t used = 0;
+            for (int i = 0; i < CACHE_STRIPES; ++i) {
+                const cache_stripe_use *use = &(*at)->stripes[i];
+                holders += use->holders;
+                used = use->used > used ? use->used : used;
+            }
+            if (holders == 0 && (oldest == NULL || used < oldest_used)) {
+                oldest = at;
+                oldest_used = used;
+            }
         }
     }
-    bool ready = e->state == ENTRY_READY;
-    if (!ready) {
-        failure = e->failure;
+    return oldest;
+}
+
+cache_entry *cache_trim(cache *c, size_t *count) {
+    cache_entry *out = NULL;
+    *count = 0;
+    cache_lock_all(c);
+    while (over_limit(c)) {
+        cache_entry **at = oldest_free(c);
+        if (at == NULL) {
+            break;
+        }
+        cache_entry *e = *at;
+        *at = e->next;
+        e->next = out;
+        out = e;
+        ++*count;
+        c->entry_count--;
+        atomic_fetch_sub_explicit(&c->bytes, e->bytes, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&c->mutex);
-    *built = did_build;
-    if (ready) {
-        *code = &e->code;
-        return FFN_OK;
+    cache_unlock_all(c);
+    return out;
+}
+
+void cache_each(cache *c, void (*visit)(cache_entry *entry)) {
+    for (size_t s = 0; s < c->slot_count; ++s) {
+        for (cache_entry *e = c->slots[s]; e != NULL; e = e->next) {
+            visit(e);
+        }
     }
-    return diag_fail(diag, failure.status, "%s",
-                     failure.text[0] != '\0' ? failure.text : ffn_status_text(failure.status));
 }

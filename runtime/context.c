@@ -1,24 +1,14 @@
-/* context.c: options -> a context; an image's bytes -> code that may be published
+/* context.c: options -> a context
  *
- * Invariant: code leaves this file only if it is mapped, belongs to the spec and the context's ISA, and has passed
- * the verification that the options ask for. */
-#define _POSIX_C_SOURCE 200809L
-#include "kernel_code.h"
+ * Creating one reads the machine and nothing else: the store's folder and the compiler library are first looked at when
+ * a kernel is prepared. */
+#include "context.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "cache.h"
 #include "diag.h"
-#include "plan.h"
-#include "verify.h"
-
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+#include "kernel_handle.h"
 
 /* The ISA of a context: the one asked for, else the plan's, else the best of this CPU. */
 static ffn_status resolve_isa(const ffn_options *options, ffn_isa *isa, ffn_diag *diag) {
@@ -47,14 +37,7 @@ static ffn_status resolve_isa(const ffn_options *options, ffn_isa *isa, ffn_diag
     return FFN_OK;
 }
 
-ffn_status ffn_context_create(const ffn_options *options, ffn_context **context, ffn_diag *diag) {
-    static const ffn_options defaults;
-    if (context == NULL) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "context is NULL: it must say where the new context goes");
-    }
-    if (options == NULL) {
-        options = &defaults;
-    }
+static ffn_status check_options(const ffn_options *options, ffn_diag *diag) {
     if ((unsigned)options->verify > FFN_VERIFY_NEVER) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "options: verify %d is not one of enum ffn_verify_mode",
                          (int)options->verify);
@@ -63,24 +46,67 @@ ffn_status ffn_context_create(const ffn_options *options, ffn_context **context,
         (options->product != NULL && options->product->multiply == NULL)) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "options: a source needs its build, a product its multiply");
     }
+    const uint32_t tools = FFN_TOOL_PERF_MAP | FFN_TOOL_GDB;
+    if ((options->tools & ~tools) != 0) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "options: tools 0x%x: only the FFN_TOOL_* bits 0x%x mean anything",
+                         (unsigned)options->tools, (unsigned)tools);
+    }
+    return FFN_OK;
+}
+
+/* The parts that need memory. Those that were made stay in `made` on failure, for ffn_context_destroy. */
+static bool make_parts(const ffn_options *options, ffn_context *made) {
+    size_t cache_bytes = options->cache_bytes != 0 ? options->cache_bytes : FFN_CACHE_BYTES_DEFAULT;
+    size_t store_bytes = options->store_bytes != 0 ? options->store_bytes : FFN_STORE_BYTES_DEFAULT;
+    bool wants_store = options->store == NULL || options->store[0] != '\0';
+    bool wants_compiler = options->source == NULL && (options->compiler == NULL || options->compiler[0] != '\0');
+    made->kernels = cache_create(cache_bytes);
+    made->store = wants_store ? store_create(options->store, store_bytes) : NULL;
+    made->compiler = wants_compiler ? compiler_create(options->compiler) : NULL;
+    return made->kernels != NULL && (made->store != NULL || !wants_store) &&
+           (made->compiler != NULL || !wants_compiler);
+}
+
+static void free_context(ffn_context *context) {
+    if (context->kernels != NULL) {
+        kernel_free_list(cache_destroy(context->kernels));
+    }
+    store_destroy(context->store);
+    compiler_destroy(context->compiler);
+    pthread_cond_destroy(&context->built);
+    pthread_mutex_destroy(&context->builds);
+    free(context);
+}
+
+ffn_status ffn_context_create(const ffn_options *options, ffn_context **context, ffn_diag *diag) {
+    static const ffn_options defaults;
+    if (context == NULL) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "context is NULL: it must say where the new context goes");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
     ffn_isa isa = FFN_ISA_PORTABLE;
-    ffn_status status = resolve_isa(options, &isa, diag);
+    ffn_status status = check_options(options, diag);
+    if (status == FFN_OK) {
+        status = resolve_isa(options, &isa, diag);
+    }
     if (status != FFN_OK) {
         return status;
     }
-    ffn_context *made = calloc(1, sizeof *made);
-    struct cache *codes = cache_create();
-    if (made == NULL || codes == NULL) {
-        free(made);
-        cache_destroy(codes);
+    ffn_context *made = aligned_alloc(_Alignof(ffn_context), sizeof *made);
+    if (made == NULL) {
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "context: %zu bytes", sizeof *made);
     }
+    memset(made, 0, sizeof *made);
+    pthread_mutex_init(&made->builds, NULL);
+    pthread_cond_init(&made->built, NULL);
     made->isa = isa;
     made->any_isa = options->isa == FFN_ISA_AUTO && options->plan == NULL;
     made->verify = options->verify;
+    made->tools = options->tools;
     made->source = options->source;
     made->product = options->product;
-    made->cache = codes;
     if (options->machine != NULL) {
         made->machine = *options->machine;
     } else {
@@ -90,25 +116,35 @@ ffn_status ffn_context_create(const ffn_options *options, ffn_context **context,
         made->has_plan = true;
         made->plan = *options->plan;
     }
+    status = make_parts(options, made) ? context_fork_watch(made, diag)
+                                       : diag_fail(diag, FFN_OUT_OF_MEMORY, "context: no memory for its tables");
+    if (status != FFN_OK) {
+        free_context(made);
+        return status;
+    }
     *context = made;
     return FFN_OK;
 }
 
 void ffn_context_destroy(ffn_context *context) {
     if (context != NULL) {
-        cache_destroy(context->cache);
-        free(context);
+        context_fork_forget(context);
+        free_context(context);
     }
 }
 
 void ffn_context_counters(ffn_context *context, ffn_counters *counters) {
-    uint64_t counts[CONTEXT_COUNTS];
+    uint64_t counts[CONTEXT_COUNTS], hits = 0;
     for (int c = 0; c < CONTEXT_COUNTS; ++c) {
         counts[c] = atomic_load_explicit(&context->counts[c], memory_order_relaxed);
     }
+    for (int s = 0; s < CACHE_STRIPES; ++s) {
+        hits += atomic_load_explicit(&context->stripes[s].hits, memory_order_relaxed);
+    }
     *counters = (ffn_counters){.compiled = counts[CONTEXT_COMPILED],
                                .loaded = counts[CONTEXT_LOADED],
-                               .hit = counts[CONTEXT_HIT],
+                               .hit = hits,
+                               .evicted = counts[CONTEXT_EVICTED],
                                .fell_back = counts[CONTEXT_FELL_BACK],
                                .failed = counts[CONTEXT_FAILED]};
 }
@@ -120,76 +156,4 @@ ffn_status context_plan(const ffn_context *context, const ffn_spec *spec, ffn_n_
         return ffn_plan_check(spec, plan, diag);
     }
     return ffn_plan_make(spec, context->isa, n_class, &context->machine, plan, diag);
-}
-
-/* An image from anywhere may be whole and still be another spec's, or another ISA's than was asked for. */
-static ffn_status check_match(const ffn_context *context, const ffn_spec *spec, const image_header *header,
-                              ffn_diag *diag) {
-    if (!ffn_spec_equal(&header->spec, spec)) {
-        char text[FFN_SPEC_NAME_BYTES];
-        if (ffn_spec_name(&header->spec, false, text, sizeof text, NULL) != FFN_OK) {
-            text[0] = '\0';
-        }
-        return diag_fail(diag, FFN_BAD_IMAGE, "image: made for another spec: %s", text);
-    }
-    if (!context->any_isa && (ffn_isa)header->isa != context->isa) {
-        return diag_fail(diag, FFN_BAD_IMAGE, "image: made for %s where the context's ISA is %s",
-                         ffn_isa_name((ffn_isa)header->isa), ffn_isa_name(context->isa));
-    }
-    return FFN_OK;
-}
-
-static ffn_status verify_code(const ffn_context *context, const kernel_shape *shape, kernel_code *code,
-                              ffn_diag *diag) {
-    const image_header *header = code->code.header;
-    code->verified = header->verified != 0;
-    if (context->verify == FFN_VERIFY_NEVER || (context->verify == FFN_VERIFY_FIRST_USE && code->verified)) {
-        return FFN_OK;
-    }
-    verify_subject subject = {.shape = shape, .code = &code->code, .scratch_bytes = (size_t)header->scratch_bytes};
-    ffn_verify_report report;
-    ffn_status status = verify_run(&subject, 0, context->product, &report, diag);
-    code->verified = status == FFN_OK;
-    code->verify_ms = status == FFN_OK ? report.ms : 0;
-    return status;
-}
-
-ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shape, const void *bytes, size_t size,
-                            kernel_code *code, ffn_diag *diag) {
-    double start = now_ms();
-    kernel_code loaded = {.image_bytes = size};
-    ffn_status status = image_map(bytes, size, &loaded.code, diag);
-    if (status != FFN_OK) {
-        return status;
-    }
-    loaded.load_ms = now_ms() - start;
-    status = check_match(context, &shape->spec, loaded.code.header, diag);
-    if (status == FFN_OK) {
-        status = verify_code(context, shape, &loaded, diag);
-    }
-    if (status != FFN_OK) {
-        image_unmap(&loaded.code);
-        return status;
-    }
-    *code = loaded;
-    return FFN_OK;
-}
-
-ffn_status kernel_code_build(const ffn_context *context, const kernel_shape *shape, const ffn_plan *plan,
-                             kernel_code *code, ffn_diag *diag) {
-    double start = now_ms();
-    ffn_bytes bytes = {0};
-    ffn_status status = context->source->build(context->source->self, &shape->spec, plan, &bytes, diag);
-    if (status != FFN_OK) {
-        return status;
-    }
-    double compile_ms = now_ms() - start;
-    status = kernel_code_load(context, shape, bytes.data, bytes.bytes, code, diag);
-    if (status == FFN_OK) {
-        code->compile_ms = compile_ms;
-    }
-    if (bytes.release != NULL) {
-        bytes.release(bytes.data);
-    }
-    return status;
 }

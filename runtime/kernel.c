@@ -1,28 +1,16 @@
-/* kernel.c: a spec -> a handle; a handle -> the code of each n class, published once it may be run
+/* kernel.c: a spec -> the kernel that the context has for it, made when it is first asked for
  *
- * What `run` reads of a handle never changes but for `serving`, one atomic pointer a class to a slot that is
- * constant once published. A class without code of its own is served by the nearest that has some, and by the
- * portable kernel where none has. Slots live until the handle is destroyed, so a running thread never loses its
- * code. */
+ * Finding a kernel costs a hash, a lock that no other thread wants, and a comparison: an engine may do it for every
+ * call. Making one checks the spec, builds the activation's graph and plans every class. */
 #include "kernel_handle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache.h"
 #include "diag.h"
 #include "fallback.h"
 #include "plan.h"
 #include "verify.h"
-
-/* Who serves a class, in order of preference: a class for more rows has tiles for fewer, the other way round it
- * reads the weights more often. */
-static const ffn_n_class served_by[FFN_N_CLASSES][FFN_N_CLASSES] = {
-    [FFN_N_1] = {FFN_N_1, FFN_N_2_4, FFN_N_5_16, FFN_N_17_UP},
-    [FFN_N_2_4] = {FFN_N_2_4, FFN_N_5_16, FFN_N_1, FFN_N_17_UP},
-    [FFN_N_5_16] = {FFN_N_5_16, FFN_N_17_UP, FFN_N_2_4, FFN_N_1},
-    [FFN_N_17_UP] = {FFN_N_17_UP, FFN_N_5_16, FFN_N_2_4, FFN_N_1},
-};
 
 /* Scratch that serves the portable kernel and every class as planned; a class the planner has no plan for adds
  * nothing. */
@@ -51,14 +39,25 @@ static ffn_status shape_make(const ffn_spec *spec, kernel_shape *shape, ffn_diag
     return status;
 }
 
-ffn_status ffn_kernel_create(ffn_context *context, const ffn_spec *spec, ffn_kernel **kernel, ffn_diag *diag) {
-    if (context == NULL || spec == NULL || kernel == NULL) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "context, spec and kernel must not be NULL");
+void kernel_free_list(cache_entry *list) {
+    for (cache_entry *entry = list, *next; entry != NULL; entry = next) {
+        next = entry->next;
+        ffn_kernel *kernel = (ffn_kernel *)entry;
+        for (kernel_slot *slot = kernel->slots, *older; slot != NULL; slot = older) {
+            older = slot->older;
+            kernel_code_free(&slot->code);
+            free(slot);
+        }
+        free(kernel);
     }
-    ffn_kernel *made = calloc(1, sizeof *made);
+}
+
+static ffn_status kernel_make(ffn_context *context, const ffn_spec *spec, ffn_kernel **kernel, ffn_diag *diag) {
+    ffn_kernel *made = aligned_alloc(_Alignof(ffn_kernel), sizeof *made);
     if (made == NULL) {
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "kernel: %zu bytes", sizeof *made);
     }
+    memset(made, 0, sizeof *made);
     ffn_status status = shape_make(spec, &made->shape, diag);
     if (status == FFN_OK && context->has_plan) {
         status = ffn_plan_check(spec, &context->plan, diag);
@@ -67,141 +66,53 @@ ffn_status ffn_kernel_create(ffn_context *context, const ffn_spec *spec, ffn_ker
         free(made);
         return status;
     }
+    made->entry.spec = &made->shape.spec;
+    made->entry.bytes = sizeof *made;
     made->context = context;
     made->planned_scratch_bytes = planned_scratch_bytes(context, spec);
     atomic_init(&made->scratch_bytes, made->planned_scratch_bytes);
-    pthread_mutex_init(&made->publishing, NULL);
     *kernel = made;
     return FFN_OK;
 }
 
-void ffn_kernel_destroy(ffn_kernel *kernel) {
-    if (kernel == NULL) {
-        return;
+ffn_status ffn_kernel_create(ffn_context *context, const ffn_spec *spec, ffn_kernel **kernel, ffn_diag *diag) {
+    if (context == NULL || spec == NULL || kernel == NULL) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "context, spec and kernel must not be NULL");
     }
-    for (kernel_slot *slot = kernel->slots, *next; slot != NULL; slot = next) {
-        next = slot->next;
-        if (slot->origin == FFN_FROM_IMAGE) {
-            image_unmap(&slot->code.code);
+    cache_entry *entry = cache_find(context->kernels, spec);
+    if (entry == NULL) {
+        ffn_kernel *made = NULL;
+        ffn_status status = kernel_make(context, spec, &made, diag);
+        if (status != FFN_OK) {
+            return status;
         }
-        free(slot);
-    }
-    pthread_mutex_destroy(&kernel->publishing);
-    free(kernel);
-}
-
-/* `slot` becomes the code of a class. Scratch is raised first: whoever sees the slot checks against its own need. */
-static void publish(ffn_kernel *kernel, ffn_n_class n_class, kernel_slot *slot) {
-    pthread_mutex_lock(&kernel->publishing);
-    slot->next = kernel->slots;
-    kernel->slots = slot;
-    kernel->own[n_class] = slot;
-    size_t scratch = atomic_load_explicit(&kernel->scratch_bytes, memory_order_relaxed);
-    if (slot->scratch_bytes > scratch) {
-        atomic_store_explicit(&kernel->scratch_bytes, slot->scratch_bytes, memory_order_release);
-    }
-    for (int c = 0; c < FFN_N_CLASSES; ++c) {
-        kernel_slot *best = NULL;
-        for (int k = FFN_N_CLASSES - 1; k >= 0; --k) {
-            kernel_slot *own = kernel->own[served_by[c][k]];
-            best = own != NULL ? own : best;
+        bool over;
+        entry = cache_add(context->kernels, &made->entry, &over);
+        if (entry != &made->entry) {
+            free(made);
         }
-        atomic_store_explicit(&kernel->serving[c], best, memory_order_release);
+        if (over) {
+            context_trim(context);
+        }
     }
-    pthread_mutex_unlock(&kernel->publishing);
-}
-
-static ffn_status publish_code(ffn_kernel *kernel, ffn_n_class n_class, const kernel_code *code, ffn_origin origin,
-                               ffn_diag *diag) {
-    kernel_slot *slot = calloc(1, sizeof *slot);
-    if (slot == NULL) {
-        return diag_fail(diag, FFN_OUT_OF_MEMORY, "kernel: %zu bytes", sizeof *slot);
-    }
-    size_t need = (size_t)code->code.header->scratch_bytes;
-    slot->code = *code;
-    slot->origin = origin;
-    slot->scratch_bytes = need > kernel->planned_scratch_bytes ? need : kernel->planned_scratch_bytes;
-    publish(kernel, n_class, slot);
+    *kernel = (ffn_kernel *)entry;
     return FFN_OK;
 }
 
-static bool has_own(ffn_kernel *kernel, ffn_n_class n_class) {
-    pthread_mutex_lock(&kernel->publishing);
-    bool has = kernel->own[n_class] != NULL;
-    pthread_mutex_unlock(&kernel->publishing);
-    return has;
-}
-
-static ffn_status build_for_cache(void *self, const ffn_spec *spec, const ffn_plan *plan, kernel_code *code,
-                                  ffn_diag *diag) {
-    (void)spec; /* equal to the handle's own */
-    ffn_kernel *kernel = self;
-    ffn_status status = kernel_code_build(kernel->context, &kernel->shape, plan, code, diag);
-    if (status == FFN_OK) {
-        context_count_one(kernel->context, CONTEXT_COMPILED);
-    } else if (status != FFN_UNSUPPORTED) {
-        context_count_one(kernel->context, CONTEXT_FAILED);
-    }
-    return status;
-}
-
-static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, ffn_diag *diag) {
-    ffn_context *context = kernel->context;
-    if (context->source == NULL) {
-        return diag_fail(diag, FFN_UNSUPPORTED, "the context has no source of code: the portable kernel serves");
-    }
-    ffn_plan plan;
-    ffn_status status = context_plan(context, &kernel->shape.spec, n_class, &plan, diag);
-    if (status != FFN_OK) {
-        return status;
-    }
-    const kernel_code *code;
-    bool built;
-    cache_build how = {.build = build_for_cache, .self = kernel};
-    status = cache_get(context->cache, &kernel->shape.spec, &plan, &how, &code, &built, diag);
-    if (status != FFN_OK) {
-        return status;
-    }
-    if (!built) {
-        context_count_one(context, CONTEXT_HIT);
-    }
-    return publish_code(kernel, n_class, code, FFN_FROM_COMPILER, diag);
-}
-
-ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag) {
-    if (kernel == NULL || n < 0) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "kernel must not be NULL and n not be negative");
-    }
-    ffn_n_class n_class = ffn_n_class_of(n);
-    if (has_own(kernel, n_class)) {
-        context_count_one(kernel->context, CONTEXT_HIT);
-        return FFN_OK;
-    }
-    ffn_status status = prepare(kernel, n_class, diag);
-    if (status != FFN_OK) {
-        context_count_one(kernel->context, CONTEXT_FELL_BACK);
-    }
-    return status;
-}
-
-ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *bytes, size_t image_bytes, ffn_diag *diag) {
-    if (kernel == NULL || bytes == NULL) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "kernel and image must not be NULL");
-    }
-    kernel_code code;
-    ffn_status status = kernel_code_load(kernel->context, &kernel->shape, bytes, image_bytes, &code, diag);
-    if (status == FFN_OK) {
-        status = publish_code(kernel, code.code.header->plan.n_class, &code, FFN_FROM_IMAGE, diag);
-        if (status != FFN_OK) {
-            image_unmap(&code.code);
+void ffn_kernel_destroy(ffn_kernel *kernel) {
+    if (kernel != NULL) {
+        ffn_context *context = kernel->context;
+        if (cache_release(context->kernels, &kernel->entry)) {
+            context_trim(context);
         }
     }
-    if (status == FFN_OK) {
-        context_count_one(kernel->context, CONTEXT_LOADED);
-    } else if (status != FFN_UNSUPPORTED) {
-        context_count_one(kernel->context, CONTEXT_FAILED);
-    }
-    return status;
+}
+
+void context_trim(ffn_context *context) {
+    size_t count;
+    cache_entry *out = cache_trim(context->kernels, &count);
+    atomic_fetch_add_explicit(&context->counts[CONTEXT_EVICTED], count, memory_order_relaxed);
+    kernel_free_list(out);
 }
 
 const ffn_spec *ffn_kernel_spec(const ffn_kernel *kernel) {
@@ -216,7 +127,7 @@ void ffn_kernel_inspect(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *in
     }
     const image_header *header = slot->code.code.header;
     *info = (ffn_kernel_info){.isa = (ffn_isa)header->isa,
-                              .source = slot->origin,
+                              .source = slot->code.origin,
                               .plan = header->plan,
                               .verified = slot->code.verified,
                               .compile_ms = slot->code.compile_ms,

@@ -297,7 +297,7 @@ Test(image, executable_memory_denied) {
     cr_expect(strstr(diag.text, "mprotect") != NULL, "%s", diag.text);
     cr_expect_null(mapped.base);
 
-    ffn_options options = {.source = &fake.source};
+    ffn_options options = {.source = &fake.source, .store = ""};
     ffn_spec spec = support_spec("d64-f256-gelu-bias");
     ffn_context *context;
     ffn_kernel *kernel;

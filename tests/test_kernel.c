@@ -33,7 +33,7 @@ typedef struct bench { /* a kernel with all that a run needs */
 static void bench_begin(bench *b, const char *text, const ffn_options *options) {
     memset(b, 0, sizeof *b);
     fake_source_init(&b->fake);
-    ffn_options own = options != NULL ? *options : (ffn_options){.source = &b->fake.source};
+    ffn_options own = options != NULL ? *options : (ffn_options){.source = &b->fake.source, .store = ""};
     b->spec = support_spec(text);
     ffn_diag diag = {.status = FFN_OK};
     cr_assert_eq(ffn_context_create(&own, &b->context, &diag), FFN_OK, "%s", diag.text);
@@ -94,7 +94,7 @@ static void expect_right(const bench *b, const float *y, int64_t n, const char *
 }
 
 Test(kernel, the_portable_kernel_serves_until_prepared) {
-    ffn_options options = {0};
+    ffn_options options = {.compiler = "", .store = ""};
     bench b;
     bench_begin(&b, "d65-f130-gelu-bias", &options);
     ffn_diag diag = {.status = FFN_OK};
@@ -342,7 +342,7 @@ Test(kernel, a_missing_class_is_served_by_the_nearest) {
 
 Test(kernel, loads_an_image_made_earlier) {
     NEEDS_IMAGES();
-    ffn_options none = {0};
+    ffn_options none = {.compiler = "", .store = ""};
     bench b;
     bench_begin(&b, "d65-f130-gelu-bias", &none);
     ffn_plan plan = support_plan(&b.spec, FFN_N_2_4);
@@ -380,7 +380,7 @@ Test(kernel, loads_an_image_made_earlier) {
 
 Test(kernel, an_image_for_another_spec_or_isa_is_refused) {
     NEEDS_IMAGES();
-    ffn_options portable = {.isa = FFN_ISA_PORTABLE};
+    ffn_options portable = {.isa = FFN_ISA_PORTABLE, .store = ""};
     bench b, p;
     bench_begin(&b, "d65-f130-gelu-bias", NULL);
     bench_begin(&p, "d65-f130-gelu-bias", &portable);
@@ -456,7 +456,7 @@ Test(kernel, a_plan_given_serves_every_class) {
     bench first;
     bench_begin(&first, "d65-f130-gelu-bias", NULL);
     ffn_plan plan = support_plan(&first.spec, FFN_N_5_16);
-    ffn_options options = {.source = &first.fake.source, .plan = &plan};
+    ffn_options options = {.source = &first.fake.source, .plan = &plan, .store = ""};
     bench b;
     bench_begin(&b, "d65-f130-gelu-bias", &options);
     cr_expect_eq(ffn_kernel_prepare(b.kernel, 1, NULL), FFN_OK);

@@ -39,7 +39,7 @@ static ffn_status prepare(const mutant *m, int64_t n, const ffn_product *product
     fake.defect = m->defect;
     fake.at = m->at;
     fake.other = m->other;
-    ffn_options options = {.source = &fake.source, .product = product};
+    ffn_options options = {.source = &fake.source, .product = product, .store = ""};
     ffn_context *context;
     ffn_kernel *kernel;
     ffn_spec spec = support_spec(m->spec);
@@ -360,7 +360,7 @@ Test(verify, one_input_sees_every_column_and_the_last_unit) {
 Test(verify, generated_code_passes_within_the_budget) {
     static const char *const presets[] = {"small-64x256", "transformer-base", "bert-base", "llama3-8b"};
     static const int64_t rows[FFN_N_CLASSES] = {1, 4, 16, 17};
-    ffn_options options = {.source = ffngen_source()};
+    ffn_options options = {.source = ffngen_source(), .store = ""};
     ffn_context *context;
     cr_assert_eq(ffn_context_create(&options, &context, NULL), FFN_OK);
     for (size_t p = 0; p < sizeof presets / sizeof *presets; ++p) {
@@ -390,7 +390,7 @@ Test(verify, the_largest_shapes_end_soon) {
     NEEDS_IMAGES();
     static const char *const specs[] = {"d1-f16777216-relu", "d16777216-f1-gelu-bias", "d65536-f65536-swiglu",
                                         "d16777216-f65536-relu"};
-    ffn_options options = {.source = ffngen_source()};
+    ffn_options options = {.source = ffngen_source(), .store = ""};
     ffn_context *context;
     cr_assert_eq(ffn_context_create(&options, &context, NULL), FFN_OK);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {

@@ -1,0 +1,174 @@
+/* kernel_code.c: (spec, plan) -> code that may be published: out of the store, else from the compiler
+ *
+ * Invariant: code leaves this file only if it is mapped, belongs to the spec and the context's ISA, and has passed
+ * the verification that the options ask for. */
+#define _POSIX_C_SOURCE 200809L
+#include "kernel_code.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "diag.h"
+#include "verify.h"
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* An image from anywhere may be whole and still be another spec's, or another ISA's than was asked for. */
+static ffn_status check_match(const ffn_context *context, const ffn_spec *spec, const image_header *header,
+                              ffn_diag *diag) {
+    if (!ffn_spec_equal(&header->spec, spec)) {
+        char text[FFN_SPEC_NAME_BYTES];
+        if (ffn_spec_name(&header->spec, false, text, sizeof text, NULL) != FFN_OK) {
+            text[0] = '\0';
+        }
+        return diag_fail(diag, FFN_BAD_IMAGE, "image: made for another spec: %s", text);
+    }
+    if (!context->any_isa && (ffn_isa)header->isa != context->isa) {
+        return diag_fail(diag, FFN_BAD_IMAGE, "image: made for %s where the context's ISA is %s",
+                         ffn_isa_name((ffn_isa)header->isa), ffn_isa_name(context->isa));
+    }
+    return FFN_OK;
+}
+
+static ffn_status verify_code(const ffn_context *context, const kernel_shape *shape, kernel_code *code,
+                              ffn_diag *diag) {
+    const image_header *header = code->code.header;
+    code->verified = header->verified != 0;
+    if (context->verify == FFN_VERIFY_NEVER || (context->verify == FFN_VERIFY_FIRST_USE && code->verified)) {
+        return FFN_OK;
+    }
+    verify_subject subject = {.shape = shape, .code = &code->code, .scratch_bytes = (size_t)header->scratch_bytes};
+    ffn_verify_report report;
+    ffn_status status = verify_run(&subject, 0, context->product, &report, diag);
+    code->verified = status == FFN_OK;
+    code->verify_ms = status == FFN_OK ? report.ms : 0;
+    return status;
+}
+
+ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shape, const void *bytes, size_t size,
+                            kernel_code *code, ffn_diag *diag) {
+    double start = now_ms();
+    kernel_code loaded = {.origin = FFN_FROM_IMAGE, .image_bytes = size};
+    ffn_status status = image_map(bytes, size, &loaded.code, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    loaded.load_ms = now_ms() - start;
+    status = check_match(context, &shape->spec, loaded.code.header, diag);
+    if (status == FFN_OK) {
+        status = verify_code(context, shape, &loaded, diag);
+    }
+    if (status != FFN_OK) {
+        image_unmap(&loaded.code);
+        return status;
+    }
+    loaded.note = tools_register(context->tools, &loaded.code);
+    *code = loaded;
+    return FFN_OK;
+}
+
+void kernel_code_free(kernel_code *code) {
+    tools_unregister(code->note);
+    image_unmap(&code->code);
+}
+
+static void release(ffn_bytes *bytes) {
+    if (bytes->release != NULL) {
+        bytes->release(bytes->data);
+    }
+}
+
+/* Keeps an image as what it is now: verified, if it has just been. Works on a copy, for the source's bytes may be
+ * constants. */
+static void keep(ffn_context *context, const store_key *key, const ffn_bytes *bytes, bool verified, ffn_diag *remark) {
+    void *copy = malloc(bytes->bytes);
+    if (copy == NULL) {
+        return;
+    }
+    memcpy(copy, bytes->data, bytes->bytes);
+    if (verified) {
+        image_mark_verified(copy, bytes->bytes);
+    }
+    store_keep(context->store, key, copy, bytes->bytes, remark);
+    free(copy);
+}
+
+/* True if the store settled it, well or ill; false if the image must be built: there is none, or one that cannot be
+ * trusted and will be replaced. */
+static bool obtain_stored(ffn_context *context, const kernel_shape *shape, const store_key *key, kernel_code *code,
+                          ffn_status *status, ffn_diag *remark, ffn_diag *diag) {
+    ffn_bytes bytes;
+    if (!store_find(context->store, key, &bytes, remark)) {
+        return false;
+    }
+    ffn_diag failure;
+    *status = kernel_code_load(context, shape, bytes.data, bytes.bytes, code, &failure);
+    if (*status == FFN_OK) {
+        code->origin = FFN_FROM_STORE;
+        context_count_one(context, CONTEXT_LOADED);
+        if (code->verified && code->code.header->verified == 0) {
+            keep(context, key, &bytes, true, remark);
+        }
+    } else {
+        diag_fail(diag, *status, "%s", failure.text);
+    }
+    release(&bytes);
+    return *status != FFN_BAD_IMAGE && *status != FFN_VERIFY_FAILED;
+}
+
+/* The source to build with: the program's, else the compiler library's. */
+static ffn_status find_source(ffn_context *context, const ffn_source **source, ffn_diag *diag) {
+    if (context->source != NULL) {
+        *source = context->source;
+        return FFN_OK;
+    }
+    if (context->compiler == NULL) {
+        return diag_fail(diag, FFN_UNSUPPORTED, "the context has no source of code: the portable kernel serves");
+    }
+    if (context->forked_in_build) {
+        return diag_fail(diag, FFN_COMPILE_FAILED,
+                         "the process was forked while a kernel was being built: the compiler is not used in it");
+    }
+    return compiler_load(context->compiler, source, diag);
+}
+
+ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
+                              ffn_diag *remark, ffn_diag *diag) {
+    const char *identity = context->source != NULL     ? context->source->identity
+                           : context->compiler != NULL ? compiler_identity(context->compiler)
+                                                       : NULL;
+    const store_key key = {.spec = &shape->spec, .plan = plan, .identity = identity};
+    bool stored = context->store != NULL && identity != NULL;
+    ffn_status status = FFN_OK;
+    if (stored && obtain_stored(context, shape, &key, code, &status, remark, diag)) {
+        return status;
+    }
+    const ffn_source *source = NULL;
+    status = find_source(context, &source, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    double start = now_ms();
+    ffn_bytes bytes = {0};
+    status = source->build(source->self, &shape->spec, plan, &bytes, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    double compile_ms = now_ms() - start;
+    status = kernel_code_load(context, shape, bytes.data, bytes.bytes, code, diag);
+    if (status == FFN_OK) {
+        code->origin = FFN_FROM_COMPILER;
+        code->compile_ms = compile_ms;
+        context_count_one(context, CONTEXT_COMPILED);
+        if (stored) {
+            keep(context, &key, &bytes, code->verified, remark);
+        }
+    }
+    release(&bytes);
+    return status;
+}
