@@ -36,7 +36,7 @@ flags=(-std=gnu17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -Wall -Wextra
     -Itests/fuzz -fsanitize=address,undefined -fno-sanitize-recover=all)
 objects=()
 for source in $(ls runtime/*.c | grep -v '/blas\.c$') gen/{file,half,npy,safetensors,safetensors_tensor}.c \
-    gen/weights{,_names,_select}.c; do
+    gen/weights{,_names,_select,_stream}.c; do
     object=$folder/$(echo "$source" | tr / _).o
     "$compiler" "${flags[@]}" -fsanitize=fuzzer-no-link -c "$source" -o "$object"
     objects+=("$object")
