@@ -16,56 +16,61 @@
 #define ROUNDS_MIN 3
 #define X_SEED 7
 
-enum { KERNEL, PEAK, READ, ACTIVATE, PEER, CONTENDERS };
+enum { KERNEL, PEAK, READ, ACTIVATE, PEER, KERNEL_ALONE, PEAK_ALONE, READ_ALONE, CONTENDERS };
+
+/* How so many threads together read the weights fastest. */
+typedef struct reading {
+    bench_read read; /* NULL: too few bytes, or no probes */
+    double ms;       /* the best so far */
+    int64_t bytes;   /* of a member */
+} reading;
 
 typedef struct state {
     const bench_request *request;
-    ffn_args args; /* packed changes with each call, scratch with each member */
-    size_t member_scratch_bytes;
+    ffn_args args; /* packed changes with each call */
+    ffn_work work; /* of the call that runs */
     bench_clock clock;
-    bool by_columns; /* the members share the columns of few rows, else the rows */
-    float *x, *hidden, *values;
+    float *x, *values;
     const bench_probes *probes;
-    bench_read read;
-    double read_ms; /* the best so far */
+    reading together, alone;
     const char *read_from;
-    int64_t read_bytes; /* of a member */
-    ffn_status status;  /* of member 0's last call */
+    ffn_status status; /* of the last call */
     ffn_diag diag;
     bench_contender contenders[CONTENDERS];
 } state;
 
-/* Begin of a member's share of the columns: whole panels. */
-static int64_t share(int64_t columns, int member, int size) {
-    int64_t panels = (columns + FFN_PANEL - 1) / FFN_PANEL, begin = panels * member / size * FFN_PANEL;
-    return begin < columns ? begin : columns;
+static void kernel_alone_call(void *self) {
+    state *s = self;
+    bench_team_rest(s->request->team);
+    s->args.packed = bench_copies_turn(&s->request->layer->packed);
+    s->status = ffn_kernel_run(s->request->kernel, &s->args, &s->diag);
 }
 
 static void kernel_work(void *self, int member, int size) {
-    state *s = self;
-    const ffn_kernel *kernel = s->request->kernel;
-    const ffn_spec *spec = &s->request->layer->spec;
-    ffn_args args = s->args;
-    args.scratch = (char *)args.scratch + (size_t)member * s->member_scratch_bytes;
-    ffn_diag *diag = member ? NULL : &s->diag;
-    ffn_status status;
-    if (s->by_columns) {
-        int64_t begin = share(spec->d_ff, member, size), end = share(spec->d_ff, member + 1, size);
-        status = begin < end ? ffn_kernel_expand(kernel, &args, s->hidden, begin, end, diag) : FFN_OK;
-        bench_team_wait(s->request->team);
-        begin = share(spec->d_model, member, size), end = share(spec->d_model, member + 1, size);
-        if (!status && begin < end)
-            status = ffn_kernel_contract(kernel, &args, s->hidden, begin, end, diag);
-    } else
-        status = ffn_kernel_run_rows(kernel, &args, args.n * member / size, args.n * (member + 1) / size, diag);
-    if (!member)
-        s->status = status;
+    const state *s = self;
+    for (int phase = 0; phase < s->work.phases; phase++) {
+        if (phase > 0)
+            bench_team_wait(s->request->team);
+        for (int64_t piece = member; piece < s->work.pieces[phase]; piece += size)
+            ffn_work_run(&s->work, phase, piece, NULL);
+    }
 }
 
 static void kernel_call(void *self) {
     state *s = self;
+    int size = bench_team_size(s->request->team);
+    if (size == 1) {
+        kernel_alone_call(s);
+        return;
+    }
     s->args.packed = bench_copies_turn(&s->request->layer->packed);
-    bench_team_run(s->request->team, kernel_work, s);
+    s->status = ffn_work_make(s->request->kernel, &s->args, size, &s->work, &s->diag);
+    if (s->status)
+        return;
+    if (s->work.phases == 1 && s->work.pieces[0] == 1)
+        ffn_work_run(&s->work, 0, 0, NULL); /* small: the others would only have to be told */
+    else
+        bench_team_run(s->request->team, kernel_work, s);
 }
 
 static void peak_work(void *self, int member, int size) {
@@ -77,16 +82,28 @@ static void peak_call(void *self) {
     bench_team_run(((const state *)self)->request->team, peak_work, self);
 }
 
+static void peak_alone_call(void *self) {
+    const state *s = self;
+    bench_team_rest(s->request->team);
+    s->probes->peak.loop(PEAK_TURNS);
+}
+
 static void read_work(void *self, int member, int size) {
     (void)size;
     const state *s = self;
-    s->read(s->read_from + member * s->read_bytes, s->read_bytes);
+    s->together.read(s->read_from + member * s->together.bytes, s->together.bytes);
 }
 
 static void read_call(void *self) {
     state *s = self;
     s->read_from = bench_copies_turn(&s->request->layer->packed);
     bench_team_run(s->request->team, read_work, s);
+}
+
+static void read_alone_call(void *self) {
+    state *s = self;
+    bench_team_rest(s->request->team);
+    s->alone.read(bench_copies_turn(&s->request->layer->packed), s->alone.bytes);
 }
 
 static void activate_call(void *self) {
@@ -97,23 +114,28 @@ static void activate_call(void *self) {
 
 typedef struct read_shape {
     state *s;
+    reading *of;
     bench_read read;
+    void (*call)(void *state);
 } read_shape;
 
 static void read_shape_call(void *self) {
     const read_shape *shape = self;
-    shape->s->read = shape->read;
-    read_call(shape->s);
+    shape->of->read = shape->read;
+    shape->call(shape->s);
 }
 
 /* The best shape of reading for this buffer: what a kernel that only had to read could do. */
-static void choose_read(state *s) {
+static void choose_read(state *s, reading *of, int threads, void (*call)(void *state)) {
     enum { SHAPES_MAX = 8 };
     read_shape shapes[SHAPES_MAX];
     bench_contender contenders[SHAPES_MAX];
     int count = 0, best = 0;
+    of->bytes = (int64_t)s->request->layer->packed_bytes / threads / BENCH_READ_STEP * BENCH_READ_STEP;
+    if (!s->probes || !of->bytes)
+        return;
     for (; count < SHAPES_MAX && s->probes->reads[count]; count++) {
-        shapes[count] = (read_shape){s, s->probes->reads[count]};
+        shapes[count] = (read_shape){s, of, s->probes->reads[count], call};
         contenders[count] = (bench_contender){.call = read_shape_call, .self = &shapes[count]};
     }
     bench_rounds(contenders, count, s->clock, 1, CHOICE_SECONDS);
@@ -121,8 +143,8 @@ static void choose_read(state *s) {
         if (contenders[i].ms_min < contenders[best].ms_min)
             best = i;
     }
-    s->read = shapes[best].read;
-    s->read_ms = contenders[best].ms_min;
+    of->read = shapes[best].read;
+    of->ms = contenders[best].ms_min;
 }
 
 static ffn_status allocate(state *s, ffn_diag *diag) {
@@ -132,20 +154,18 @@ static ffn_status allocate(state *s, ffn_diag *diag) {
     if (n < 1 || n > INT64_MAX / 4 / spec->d_model || n > INT64_MAX / 4 / spec->d_ff)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "n = %lld rows cannot be held; at least 1 is needed", (long long)n);
     size_t row_bytes = (size_t)(n * spec->d_model) * sizeof(float);
-    s->member_scratch_bytes = (ffn_kernel_scratch_bytes(request->kernel) + 4095) / 4096 * 4096;
+    size_t scratch_bytes = ffn_work_scratch_bytes(request->kernel, n, size);
     s->clock = size == 1 ? BENCH_CLOCK_THREAD : BENCH_CLOCK_WALL;
-    s->by_columns = size > 1 && n <= FFN_STAGE_ROWS_MAX;
     s->x = request->x ? NULL : bench_alloc(row_bytes);
-    s->hidden = s->by_columns ? bench_alloc(ffn_kernel_hidden_bytes(request->kernel)) : NULL;
     s->values = bench_alloc(3 * ACTIVATE_COUNT * sizeof(float));
     s->args = (ffn_args){.n = n,
                          .x = request->x ? request->x : s->x,
                          .ldx = spec->d_model,
                          .y = bench_alloc(row_bytes),
                          .ldy = spec->d_model,
-                         .scratch = bench_alloc(s->member_scratch_bytes * (size_t)size),
-                         .scratch_bytes = s->member_scratch_bytes};
-    if (!s->args.x || (s->by_columns && !s->hidden) || !s->values || !s->args.y || !s->args.scratch)
+                         .scratch = bench_alloc(scratch_bytes),
+                         .scratch_bytes = scratch_bytes};
+    if (!s->args.x || !s->values || !s->args.y || !s->args.scratch)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows of x and y", (long long)n);
     if (s->x)
         bench_fill(s->x, n * spec->d_model, 1, X_SEED);
@@ -167,8 +187,8 @@ static void fill_report(const state *s, bench_report *report) {
         return;
     int lanes = request->isa == FFN_ISA_PORTABLE ? 1 : s->probes->lanes, size = bench_team_size(request->team);
     report->peak_gflops = s->probes->peak.flops * PEAK_TURNS * size / s->contenders[PEAK].ms_min * 1e-6;
-    double read_ms = fmin(s->read_ms, s->contenders[READ].ms_min);
-    report->read_gbs = s->read ? (double)(s->read_bytes * size) / read_ms * 1e-6 : 0;
+    double read_ms = fmin(s->together.ms, s->contenders[READ].ms_min);
+    report->read_gbs = s->together.read ? (double)(s->together.bytes * size) / read_ms * 1e-6 : 0;
     report->act_ns_per_vector = s->contenders[ACTIVATE].ms_min * 1e6 * lanes / ACTIVATE_COUNT;
     report->fraction_of_peak = report->gflops / report->peak_gflops;
     double vectors = (double)request->n * (double)((spec->d_ff + lanes - 1) / lanes);
@@ -180,6 +200,24 @@ static void fill_report(const state *s, bench_report *report) {
     }
     report->roof_ms = fmax(compute_ms, bytes_ms);
     report->fraction_of_roof = report->roof_ms / report->ms_min;
+}
+
+/* What the threads together do in a second over what one of them does alone. */
+static void fill_speedups(const state *s, bench_report *report) {
+    int size = bench_team_size(s->request->team);
+    if (size == 1)
+        return;
+    const bench_contender *of = s->contenders;
+    report->speedup = of[KERNEL_ALONE].ms_min / of[KERNEL].ms_min;
+    if (s->probes) {
+        report->peak_speedup = size * of[PEAK_ALONE].ms_min / of[PEAK].ms_min;
+        report->speedup_of_peak = report->speedup / report->peak_speedup;
+    }
+    if (s->together.read && s->alone.read) {
+        double alone = (double)s->alone.bytes / fmin(s->alone.ms, of[READ_ALONE].ms_min);
+        report->read_speedup = report->read_gbs / (alone * 1e-6);
+        report->speedup_of_read = report->speedup / report->read_speedup;
+    }
 }
 
 static double difference(const float *y, const float *other, int64_t count) {
@@ -208,14 +246,23 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
         if (!peer)
             return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the buffers of OpenBLAS");
     }
+    int size = bench_team_size(request->team);
+    bool several = size > 1;
     s->probes = bench_probes_of(request->isa);
-    s->read_bytes =
-        (int64_t)request->layer->packed_bytes / bench_team_size(request->team) / BENCH_READ_STEP * BENCH_READ_STEP;
-    if (s->probes && s->read_bytes)
-        choose_read(s);
+    choose_read(s, &s->together, size, read_call);
+    if (several)
+        choose_read(s, &s->alone, 1, read_alone_call);
 
-    void (*const calls[CONTENDERS])(void *) = {kernel_call, s->probes ? peak_call : NULL, s->read ? read_call : NULL,
-                                               activate_call, peer ? bench_peer_call : NULL};
+    void (*const calls[CONTENDERS])(void *) = {
+        [KERNEL] = kernel_call,
+        [PEAK] = s->probes ? peak_call : NULL,
+        [READ] = s->together.read ? read_call : NULL,
+        [ACTIVATE] = activate_call,
+        [PEER] = peer ? bench_peer_call : NULL,
+        [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
+        [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
+        [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
+    };
     bench_contender *contenders = s->contenders;
     int which[CONTENDERS], running = 0;
     for (int i = 0; i < CONTENDERS; i++) {
@@ -229,6 +276,7 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
         contenders[which[i]] = contenders[i];
 
     fill_report(s, report);
+    fill_speedups(s, report);
     report->bits = ffn_digest(s->args.y, request->n, request->layer->spec.d_model, s->args.ldy);
     if (peer) {
         report->peer_ms_min = contenders[PEER].ms_min;
@@ -251,7 +299,6 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     if (!status)
         status = measure(s, report, diag);
     bench_free(s->x);
-    bench_free(s->hidden);
     bench_free(s->values);
     bench_free(s->args.y);
     bench_free(s->args.scratch);

@@ -24,6 +24,9 @@ typedef struct bench_report {
     double peak_gflops, fraction_of_peak;          /* the best peak seen in the same rounds */
     double weight_gbs, read_gbs, fraction_of_read; /* of a buffer as large as the weights */
     double act_ns_per_vector, roof_ms, fraction_of_roof;
+    /* Of all threads over one in the same rounds: the kernel, multiply-adds from registers, reading; 0 for one thread.
+     */
+    double speedup, peak_speedup, read_speedup, speedup_of_peak, speedup_of_read;
     double peer_ms_min, peer_ms_median;
     double busy;            /* share of the time that other processes took; one thread only */
     double peer_difference; /* largest |y - peer's y| over the largest |y| */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define SPINS_BEFORE_YIELD 20000 /* some tens of microseconds: then others may need the core */
@@ -22,6 +23,9 @@ struct bench_team {
     _Alignas(64) atomic_int busy;
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_uint phase;
+    _Alignas(64) atomic_bool resting; /* changes under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
     member members[];
 };
 
@@ -34,12 +38,31 @@ static void pause_briefly(int *spins) {
 #endif
 }
 
+static void rest(bench_team *team) {
+    pthread_mutex_lock(&team->lock);
+    while (atomic_load_explicit(&team->resting, memory_order_relaxed))
+        pthread_cond_wait(&team->wake, &team->lock);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static void set_resting(bench_team *team, bool resting) {
+    if (atomic_load_explicit(&team->resting, memory_order_relaxed) == resting)
+        return;
+    pthread_mutex_lock(&team->lock);
+    atomic_store_explicit(&team->resting, resting, memory_order_relaxed);
+    pthread_cond_broadcast(&team->wake);
+    pthread_mutex_unlock(&team->lock);
+}
+
 static void *follow(void *argument) {
     member *self = argument;
     bench_team *team = self->team;
     for (unsigned seen = 0;;) {
-        for (int spins = 0; atomic_load_explicit(&team->epoch, memory_order_acquire) == seen;)
+        for (int spins = 0; atomic_load_explicit(&team->epoch, memory_order_acquire) == seen;) {
+            if (atomic_load_explicit(&team->resting, memory_order_relaxed))
+                rest(team);
             pause_briefly(&spins);
+        }
         seen++;
         if (!team->work)
             return NULL;
@@ -54,6 +77,8 @@ bench_team *bench_team_create(int size) {
     if (!team)
         return NULL;
     *team = (bench_team){.size = size, .started = 1};
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->wake, NULL);
     for (int i = 1; i < size; i++) {
         team->members[i] = (member){.team = team, .number = i};
         if (pthread_create(&team->members[i].thread, NULL, follow, &team->members[i])) {
@@ -70,8 +95,11 @@ void bench_team_destroy(bench_team *team) {
         return;
     team->work = NULL;
     atomic_fetch_add_explicit(&team->epoch, 1, memory_order_release);
+    set_resting(team, false);
     for (int i = 1; i < team->started; i++)
         pthread_join(team->members[i].thread, NULL);
+    pthread_cond_destroy(&team->wake);
+    pthread_mutex_destroy(&team->lock);
     free(team);
 }
 
@@ -85,10 +113,16 @@ void bench_team_run(bench_team *team, bench_work work, void *self) {
         team->self = self;
         atomic_store_explicit(&team->busy, team->size - 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&team->epoch, 1, memory_order_release);
+        set_resting(team, false);
     }
     work(self, 0, team->size);
     for (int spins = 0; atomic_load_explicit(&team->busy, memory_order_acquire) > 0;)
         pause_briefly(&spins);
+}
+
+void bench_team_rest(bench_team *team) {
+    if (team->size > 1)
+        set_resting(team, true);
 }
 
 void bench_team_wait(bench_team *team) {

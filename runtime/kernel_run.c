@@ -2,7 +2,7 @@
  *
  * Invariant: nothing is written before every argument has been checked, and the checks cost a few tens of
  * nanoseconds: they compare numbers and read the header of the packed weights, never the weights. */
-#include "kernel_handle.h"
+#include "kernel_run.h"
 
 #include <stdint.h>
 
@@ -58,23 +58,19 @@ static bool rows_apart(const ffn_args *args, span x, span y, int64_t width) {
     return shift >= width_bytes && shift + width_bytes <= ld_bytes;
 }
 
-static ffn_status check_scratch(const ffn_args *args, size_t need, ffn_diag *diag) {
+static ffn_status check_scratch(const ffn_args *args, size_t need, const char *query, ffn_diag *diag) {
     if (args->scratch == NULL || (uintptr_t)args->scratch % FFN_SCRATCH_ALIGN != 0) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "scratch is %p: it must be aligned to %d bytes", args->scratch,
                          FFN_SCRATCH_ALIGN);
     }
     if (args->scratch_bytes < need) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "scratch has %zu bytes: ffn_kernel_scratch_bytes now asks for %zu",
-                         args->scratch_bytes, need);
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "scratch has %zu bytes: %s now asks for %zu", args->scratch_bytes,
+                         query, need);
     }
     return FFN_OK;
 }
 
-static size_t scratch_need(const ffn_kernel *kernel, const kernel_slot *slot) {
-    return slot != NULL ? slot->scratch_bytes : kernel->planned_scratch_bytes;
-}
-
-static ffn_status check_call(const ffn_kernel *kernel, const ffn_args *args, ffn_diag *diag) {
+ffn_status kernel_run_check_call(const ffn_kernel *kernel, const ffn_args *args, ffn_diag *diag) {
     if (kernel == NULL || args == NULL) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "kernel and args must not be NULL");
     }
@@ -85,13 +81,12 @@ static ffn_status check_call(const ffn_kernel *kernel, const ffn_args *args, ffn
 }
 
 /* What the code reads and writes, apart from rows: weights and scratch, neither of which `written` may touch. */
-static ffn_status check_blocks(const ffn_kernel *kernel, const kernel_slot *slot, const ffn_args *args, span read,
-                               span written, ffn_diag *diag) {
+static ffn_status check_blocks(const ffn_kernel *kernel, const ffn_args *args, size_t need, const char *query,
+                               span read, span written, ffn_diag *diag) {
     const kernel_shape *shape = &kernel->shape;
     ffn_status status = packed_header_check(&shape->spec, shape->spec_hash, args->packed, diag);
-    size_t need = scratch_need(kernel, slot);
     if (status == FFN_OK) {
-        status = check_scratch(args, need, diag);
+        status = check_scratch(args, need, query, diag);
     }
     if (status != FFN_OK) {
         return status;
@@ -108,23 +103,11 @@ static ffn_status check_blocks(const ffn_kernel *kernel, const kernel_slot *slot
     return FFN_OK;
 }
 
-ffn_status ffn_kernel_run_rows(const ffn_kernel *kernel, const ffn_args *args, int64_t row_begin, int64_t row_end,
-                               ffn_diag *diag) {
-    ffn_status status = check_call(kernel, args, diag);
-    if (status != FFN_OK) {
-        return status;
-    }
-    if (row_begin < 0 || row_begin > row_end || row_end > args->n) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "rows %lld to %lld: must be a range of 0 to n, %lld",
-                         (long long)row_begin, (long long)row_end, (long long)args->n);
-    }
-    if (row_begin == row_end) {
-        return FFN_OK;
-    }
-    const kernel_shape *shape = &kernel->shape;
-    const int64_t width = shape->spec.d_model;
+ffn_status kernel_run_check(const ffn_kernel *kernel, const ffn_args *args, size_t scratch_bytes, const char *query,
+                            ffn_diag *diag) {
+    const int64_t width = kernel->shape.spec.d_model;
     span x, y;
-    status = rows_span("x", args->x, args->ldx, args, width, &x, diag);
+    ffn_status status = rows_span("x", args->x, args->ldx, args, width, &x, diag);
     if (status == FFN_OK) {
         status = rows_span("y", args->y, args->ldy, args, width, &y, diag);
     }
@@ -136,14 +119,31 @@ ffn_status ffn_kernel_run_rows(const ffn_kernel *kernel, const ffn_args *args, i
                          "x and y overlap: they may share a buffer only as columns that stay "
                          "apart, at one stride");
     }
+    return check_blocks(kernel, args, scratch_bytes, query, x, y, diag);
+}
+
+ffn_status ffn_kernel_run_rows(const ffn_kernel *kernel, const ffn_args *args, int64_t row_begin, int64_t row_end,
+                               ffn_diag *diag) {
+    ffn_status status = kernel_run_check_call(kernel, args, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    if (row_begin < 0 || row_begin > row_end || row_end > args->n) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "rows %lld to %lld: must be a range of 0 to n, %lld",
+                         (long long)row_begin, (long long)row_end, (long long)args->n);
+    }
+    if (row_begin == row_end) {
+        return FFN_OK;
+    }
     const kernel_slot *slot = kernel_serving(kernel, row_end - row_begin);
-    status = check_blocks(kernel, slot, args, x, y, diag);
+    status = kernel_run_check(kernel, args, kernel_run_scratch_bytes(kernel, slot), "ffn_kernel_scratch_bytes", diag);
     if (status != FFN_OK) {
         return status;
     }
     if (slot != NULL) {
         slot->code.code.fused(args->x, args->ldx, args->y, args->ldy, args->packed, args->scratch, row_begin, row_end);
     } else {
+        const kernel_shape *shape = &kernel->shape;
         fallback_run(&shape->spec, &shape->layout, &shape->graph, args->x, args->ldx, args->y, args->ldy, args->packed,
                      args->scratch, row_begin, row_end);
     }
@@ -159,7 +159,7 @@ ffn_status ffn_kernel_run(const ffn_kernel *kernel, const ffn_args *args, ffn_di
 static ffn_status check_stage(const ffn_kernel *kernel, const ffn_args *args, bool expand, const float *hidden,
                               int64_t col_begin, int64_t col_end, const kernel_slot **serving, bool *idle,
                               ffn_diag *diag) {
-    ffn_status status = check_call(kernel, args, diag);
+    ffn_status status = kernel_run_check_call(kernel, args, diag);
     if (status != FFN_OK) {
         return status;
     }
@@ -196,7 +196,8 @@ static ffn_status check_stage(const ffn_kernel *kernel, const ffn_args *args, bo
                          expand ? "x" : "y");
     }
     *serving = kernel_serving(kernel, args->n);
-    return check_blocks(kernel, *serving, args, expand ? rows : shared, expand ? shared : rows, diag);
+    return check_blocks(kernel, args, kernel_run_scratch_bytes(kernel, *serving), "ffn_kernel_scratch_bytes",
+                        expand ? rows : shared, expand ? shared : rows, diag);
 }
 
 ffn_status ffn_kernel_expand(const ffn_kernel *kernel, const ffn_args *args, float *hidden, int64_t col_begin,
