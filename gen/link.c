@@ -13,7 +13,8 @@
 
 #include "diag.h"
 #include "image.h"
-#include "nest.h"
+#include "plan.h"
+#include "symbol.h"
 
 /* Changes when the generator does; the build passes a hash of its sources. */
 #ifndef FFNGEN_GENERATOR_HASH
@@ -150,10 +151,10 @@ static ffn_status find_entries(const object *o, image_header *header, ffn_diag *
         for (uint64_t i = 0; i < o->symbol_count; i++)
             if (ELF64_ST_BIND(o->symbols[i].st_info) == STB_GLOBAL && o->symbols[i].st_shndx != SHN_UNDEF &&
                 o->symbols[i].st_shndx < o->section_count &&
-                ends_with(o->symbol_names + o->symbols[i].st_name, nest_entry_names[e]))
+                ends_with(o->symbol_names + o->symbols[i].st_name, symbol_endings[e]))
                 header->entries[e] = o->placed[o->symbols[i].st_shndx] + o->symbols[i].st_value;
         if (!header->entries[e])
-            return fail(diag, "entry point missing", nest_entry_names[e]);
+            return fail(diag, "entry point missing", symbol_endings[e]);
     }
     return FFN_OK;
 }

@@ -7,20 +7,14 @@
  */
 #include "nest.h"
 
-#include <stdio.h>
-
 #include "formula_ir.h"
 #include "image.h"
 #include "nest_blocks.h"
-
-const char *const nest_entry_names[IMAGE_ENTRIES] = {"_fused", "_expand", "_contract", "_activate"};
+#include "symbol.h"
 
 static void entry_function(nest *n, image_entry entry, const LLVMTypeRef *types, int32_t count) {
-    static const char *const classes[FFN_N_CLASSES] = {"n1", "n2", "n5", "n17"}; /* the least n of each */
-    char spec[FFN_SPEC_NAME_BYTES] = "", name[2 * FFN_SPEC_NAME_BYTES];
-    ffn_spec_name(n->spec, true, spec, sizeof spec, NULL);
-    snprintf(name, sizeof name, "ffn_%s_%s_%s%s", spec, ffn_isa_name(n->plan->isa), classes[n->plan->n_class],
-             nest_entry_names[entry]);
+    char name[SYMBOL_BYTES];
+    symbol_name(n->spec, n->plan, (int)entry, name);
     ir_function(n->g, name, n->g->void_type, types, count, IR_ENTRY);
 }
 
