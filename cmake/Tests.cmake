@@ -9,6 +9,9 @@ add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 
+# Kernels that tests keep stay in the build folder.
+set(test_environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+
 set(suite_timeout 1200)
 if(FFN_SANITIZE)
   set(suite_timeout 1500)
@@ -28,7 +31,49 @@ foreach(source IN LISTS test_sources)
   target_link_options(${name} PRIVATE LINKER:--as-needed) # a suite of the runtime loads neither LLVM nor OpenBLAS
   add_dependencies(${name} ffngen_command)
   add_test(NAME ${subject} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${subject} PROPERTIES LABELS suite TIMEOUT ${suite_timeout})
+  set_tests_properties(${subject} PROPERTIES LABELS suite TIMEOUT ${suite_timeout} ENVIRONMENT "${test_environment}")
+endforeach()
+
+# Allocations and mappings that this suite can refuse.
+foreach(function malloc calloc realloc aligned_alloc strdup realpath asprintf vasprintf free mmap munmap mprotect)
+  target_link_options(test_failure PRIVATE LINKER:--wrap=${function})
+endforeach()
+
+# Suites that use more where it is there: OpenMP (whose run time the thread sanitizer does not know), pthreadpool.
+find_package(OpenMP QUIET COMPONENTS C)
+if(OpenMP_C_FOUND AND NOT FFN_SANITIZE)
+  target_link_libraries(test_threads PRIVATE OpenMP::OpenMP_C)
+endif()
+if(TARGET ffnpool_internal)
+  target_compile_definitions(test_pool PRIVATE FFN_POOL)
+  target_link_libraries(test_pool PRIVATE ffnpool_internal)
+endif()
+
+# ---- Programs that test_compiler runs: libffn inside, libffngen loaded from beside them ----
+
+set(fakes tests/programs/fake_llvm.c)
+set(mallocs tests/programs/failing_malloc.c)
+foreach(kind "" _fakes _mallocs _fakes_mallocs)
+  set(host compiler_host${kind})
+  add_executable(${host} tests/programs/compiler_host.c)
+  string(REGEX MATCHALL "[a-z]+" parts "${kind}")
+  foreach(part IN LISTS parts)
+    target_sources(${host} PRIVATE ${${part}})
+  endforeach()
+  set_target_properties(${host} PROPERTIES ENABLE_EXPORTS ON C_VISIBILITY_PRESET default)
+  target_include_directories(${host} PRIVATE runtime)
+  target_link_libraries(${host} PRIVATE ffn_flags ffn_internal)
+  add_dependencies(${host} ffn ffngen)
+  add_dependencies(test_compiler ${host})
+endforeach()
+foreach(kind told untold)
+  string(TOUPPER ${kind} define)
+  add_library(version_${kind} MODULE tests/programs/other_version.c)
+  set_target_properties(version_${kind} PROPERTIES C_VISIBILITY_PRESET default)
+  target_compile_definitions(version_${kind} PRIVATE ${define})
+  target_include_directories(version_${kind} PRIVATE runtime)
+  target_link_libraries(version_${kind} PRIVATE ffn_flags)
+  add_dependencies(test_compiler version_${kind})
 endforeach()
 
 # ---- The tree itself ----
@@ -60,14 +105,19 @@ if(FFN_TEST_PRESETS)
   endforeach()
 endif()
 
-# ---- examples/*.c, each a program over the public API alone ----
+# ---- examples/*.c, each a program over the public API alone; engine links libffn alone ----
 
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
 foreach(source IN LISTS example_sources)
   cmake_path(GET source STEM name)
   add_executable(example_${name} ${source})
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY examples)
-  target_link_libraries(example_${name} PRIVATE ffn_flags ffn::ffngen)
-  add_test(NAME example_${name} COMMAND example_${name})
-  set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 300)
+  if(name STREQUAL engine)
+    target_link_libraries(example_engine PRIVATE ffn_flags ffn::ffn Threads::Threads m)
+    add_dependencies(example_engine ffngen) # which is loaded on demand
+  else()
+    target_link_libraries(example_${name} PRIVATE ffn_flags ffn::ffngen)
+  endif()
+  add_test(NAME example_${name} COMMAND example_${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+  set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 300 ENVIRONMENT "${test_environment}")
 endforeach()

@@ -27,6 +27,8 @@ typedef enum ffngen_format {
 FFN_API ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format format, ffn_bytes *out,
                                ffn_diag *diag);
 
+/* The FFN_VERSION of the headers that this library was built from: libffn uses it only if it has the same. */
+FFN_API const char *ffngen_version(void);
 /* "19.1.7" */
 FFN_API const char *ffngen_llvm_version(void);
 

@@ -79,7 +79,8 @@ ffn_status object_write(ir *g, ffngen_format format, ffn_bytes *out, ffn_diag *d
     ffn_status status = optimise(g, machine, diag);
     if (status == FFN_OK && format == FFNGEN_IR) {
         char *text = LLVMPrintModuleToString(g->module);
-        status = copy_out(text, strlen(text), out, diag);
+        status = text ? copy_out(text, strlen(text), out, diag)
+                      : diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the text of the module");
         LLVMDisposeMessage(text);
     } else if (status == FFN_OK) {
         LLVMMemoryBufferRef buffer = NULL;

@@ -1,0 +1,13 @@
+/* calls.h: who is inside LLVM, so that fork() and exit() do not catch it there */
+#ifndef FFNGEN_CALLS_H
+#define FFNGEN_CALLS_H
+
+#include "ffn.h"
+
+/* Every use of LLVM stands between the two. COMPILE_FAILED, and no calls_leave, in a child forked while a call was
+ * under way in its parent, and while the process ends. exit() lets the calls under way end, and no new one begin,
+ * before it destroys what LLVM made when it was loaded. */
+ffn_status calls_enter(ffn_diag *diag);
+void calls_leave(void);
+
+#endif

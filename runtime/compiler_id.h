@@ -1,0 +1,25 @@
+/* compiler_id.h: what names a compiler's images: generator hash and the LLVM below it -> one line
+ *
+ * Worked out in two places that must agree: by libffn from the text file beside libffngen, without loading it, and by
+ * libffngen from what it was built from and the libLLVM that it is bound to. */
+#ifndef FFN_COMPILER_ID_H
+#define FFN_COMPILER_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define COMPILER_ID_BYTES 256
+#define COMPILER_ID_FILE "libffngen.id"
+
+typedef struct compiler_id { /* the lines of libffngen.id */
+    char generator[80];
+    char llvm[16];
+    char libllvm[4096]; /* file; stands in the line by its size and date */
+} compiler_id;
+
+/* False if the file is missing or is not one of these. */
+bool compiler_id_read(const char *file, compiler_id *id);
+/* False if the libLLVM is not there. */
+bool compiler_id_line(const compiler_id *id, char line[COMPILER_ID_BYTES]);
+
+#endif
