@@ -49,6 +49,7 @@ function(ffn_install name)
 
   set(private_libs_ffn "-lm -pthread")
   set(private_libs_ffnblas "-lopenblas")
+  set(private_libs_ffnpool "-lpthreadpool -pthread")
   set(private_libs_ffngen "${LibLLVM_LIBRARY}")
   set(private_libs ${private_libs_${name}})
   list(JOIN arg_REQUIRES " " requires)
@@ -64,7 +65,7 @@ function(ffn_install_package)
                                 INSTALL_DESTINATION ${ffn_package_dir} NO_SET_AND_CHECK_MACRO)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/ffngenConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/ffngenConfig.cmake ${PROJECT_BINARY_DIR}/ffngenConfigVersion.cmake
-                cmake/FindLibLLVM.cmake cmake/FindOpenBLASC.cmake
+                cmake/FindLibLLVM.cmake cmake/FindOpenBLASC.cmake cmake/FindPThreadPool.cmake
           DESTINATION ${ffn_package_dir})
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endfunction()

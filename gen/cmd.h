@@ -18,7 +18,7 @@ typedef struct cmd {
     bool measures; /* wants the OpenBLAS that is installed, not one that its environment variables choose */
 } cmd;
 
-extern const cmd cmd_run, cmd_verify, cmd_bench, cmd_explain, cmd_list, cmd_emit, cmd_demo;
+extern const cmd cmd_run, cmd_verify, cmd_bench, cmd_explain, cmd_list, cmd_emit, cmd_pack, cmd_cache, cmd_demo;
 
 /* "ffngen run: <message>" to standard error; returns `status`. CMD_USAGE adds where the help is. */
 #if defined(__GNUC__)
@@ -39,6 +39,10 @@ int cmd_one_spec(const cmd *command, char **texts, int count, ffn_spec *spec);
 /* True if this machine runs the ISA; else a usage error is said that names those it runs. */
 bool cmd_isa_runs(const cmd *command, ffn_isa isa);
 
+/* What --store says, "default", "off" or a folder, as ffn_options.store. */
+#define CMD_STORE_ARGUMENT "DIR|default|off"
+const char *cmd_store(const char *given);
+
 /* A kernel and the context it lives in. */
 typedef struct cmd_kernel {
     ffn_context *context;
@@ -47,8 +51,17 @@ typedef struct cmd_kernel {
 
 ffn_status cmd_kernel_open(const ffn_spec *spec, const ffn_options *options, cmd_kernel *kernel, ffn_diag *diag);
 void cmd_kernel_close(cmd_kernel *kernel);
-/* Prepares the class of n. CMD_OK also where only the portable kernel serves: a note says so and why. */
+/* Prepares the class of n. CMD_OK also where only the portable kernel serves: a note says so and why. Another one tells
+ * of a disk store that cannot be used. */
 int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n);
+
+/* "perf,gdb" -> FFN_TOOL_*; NULL is none. False: a usage error was said. */
+bool cmd_tools(const cmd *command, const char *names, uint32_t *tools);
+/* The counters of a kernel's context: the object "counters" of a line, or in words those that are not 0. */
+struct json_line;
+void cmd_counters_json(const cmd_kernel *kernel, struct json_line *line);
+#define CMD_COUNTERS_BYTES 192
+void cmd_counters_text(const cmd_kernel *kernel, char *text, size_t text_bytes);
 
 const char *cmd_origin_name(ffn_origin origin);
 /* ffn_plan_format, or "portable". */

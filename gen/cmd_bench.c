@@ -23,6 +23,8 @@ typedef struct settings {
     bool all_presets, json, cold;
     double seconds;
     const char *plan;
+    uint32_t tools;
+    const char *store;
     bench_team *team;
     report_table table;
     double log_ratios, least_ratio; /* of peer to kernel, over the rows so far */
@@ -53,6 +55,8 @@ static int bench_spec(settings *s, const ffn_spec *spec) {
                          .n = s->n.values[i],
                          .seconds = s->seconds,
                          .plan_changes = s->plan,
+                         .tools = s->tools,
+                         .store = cmd_store(s->store),
                          .peer = s->peer == PEER_OPENBLAS,
                          .cold = s->cold};
         int measured = bench_row_measure(&row);
@@ -88,7 +92,8 @@ static int add_presets(ffn_spec **specs, int *count) {
 }
 
 static int run(const cmd *command, int argc, char **argv) {
-    settings s = {.command = command, .n = {3, {1, 16, 128}}, .threads = 1, .seconds = 0.5};
+    settings s = {.command = command, .n = {3, {1, 16, 128}}, .threads = 1, .seconds = 0.5, .store = "off"};
+    const char *tools = NULL;
     const option_row table[] = {
         {"n", 'n', OPTION_COUNTS, &s.n, "N,...", "numbers of rows (default 1,16,128)", NULL},
         {"isa", 0, OPTION_ISA, &s.isa, "ISA", "kernels for this ISA (default: the best here)", NULL},
@@ -98,13 +103,15 @@ static int run(const cmd *command, int argc, char **argv) {
         {"cold", 0, OPTION_FLAG, &s.cold, NULL, "weights from memory: copies are used in turn", NULL},
         {"seconds", 0, OPTION_SECONDS, &s.seconds, "S", "time for each row (default 0.5; at least 3 rounds)", NULL},
         {"plan", 0, OPTION_TEXT, &s.plan, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
+        {"store", 0, OPTION_TEXT, &s.store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
+        {"tools", 0, OPTION_TEXT, &tools, "perf,gdb", "tell them the names of generated code", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
         {0}};
     int operands, status, count;
     if (!options_parse(command, table, argc, argv, &operands, &status))
         return status;
     count = argc - operands;
-    if (!cmd_isa_runs(command, s.isa))
+    if (!cmd_isa_runs(command, s.isa) || !cmd_tools(command, tools, &s.tools))
         return CMD_USAGE;
     if (s.threads > THREADS_MAX)
         return cmd_error(command, CMD_USAGE, "--threads: at most %d", THREADS_MAX);

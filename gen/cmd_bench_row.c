@@ -13,7 +13,7 @@
 
 static ffn_status open_kernel(bench_row *row, ffn_diag *diag) {
     const ffn_spec *spec = &row->layer->spec;
-    ffn_options options = {.isa = row->isa};
+    ffn_options options = {.isa = row->isa, .store = row->store, .tools = row->tools};
     ffn_plan plan;
     if (row->plan_changes) {
         ffn_machine machine;
@@ -45,7 +45,7 @@ static int measure(bench_row *row) {
     /* The peer's activation loop is a vectorised one, whatever kernel it is compared with. */
     cmd_kernel lender = {0};
     if (row->peer && row->info.isa == FFN_ISA_PORTABLE) {
-        if (cmd_kernel_open(&row->layer->spec, &(ffn_options){0}, &lender, &diag))
+        if (cmd_kernel_open(&row->layer->spec, &(ffn_options){.store = row->store}, &lender, &diag))
             return cmd_diag(row->command, &diag);
         ffn_kernel_prepare(lender.kernel, row->n, NULL);
     }
@@ -104,6 +104,11 @@ bool bench_row_json(const bench_row *row) {
                    {"roof_ms", r->roof_ms},
                    {"fraction_of_roof", r->fraction_of_roof},
                    {"act_ns_per_vector", r->act_ns_per_vector},
+                   {"speedup", r->speedup},
+                   {"peak_speedup", r->peak_speedup},
+                   {"read_speedup", r->read_speedup},
+                   {"speedup_of_peak", r->speedup_of_peak},
+                   {"speedup_of_read", r->speedup_of_read},
                    {"busy", r->busy},
                    {"compile_ms", row->info.compile_ms},
                    {"verify_ms", row->info.verify_ms},
@@ -113,6 +118,7 @@ bool bench_row_json(const bench_row *row) {
     json_flag(&line, "cold", row->cold);
     json_text(&line, "source", cmd_origin_name(row->info.source));
     json_bits(&line, "bits", r->bits);
+    cmd_counters_json(&row->kernel, &line);
     if (row->peer) {
         json_number_in(&line, "vs", "openblas", r->peer_ms_median);
         json_number_in(&line, "vs_min", "openblas", r->peer_ms_min);

@@ -15,6 +15,8 @@ typedef struct bench_row {
     const float *x;           /* [n][d_model], dense; NULL: seeded values */
     double seconds;           /* for the rounds */
     const char *plan_changes; /* of cmd_plan_change, or NULL */
+    uint32_t tools;           /* FFN_TOOL_* */
+    const char *store;        /* of ffn_options */
     bool peer, cold;
 
     cmd_kernel kernel; /* from here on: what was measured */

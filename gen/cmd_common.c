@@ -78,6 +78,10 @@ bool cmd_isa_runs(const cmd *command, ffn_isa isa) {
     return false;
 }
 
+const char *cmd_store(const char *given) {
+    return !strcmp(given, "off") ? "" : !strcmp(given, "default") ? NULL : given;
+}
+
 ffn_status cmd_kernel_open(const ffn_spec *spec, const ffn_options *options, cmd_kernel *kernel, ffn_diag *diag) {
     *kernel = (cmd_kernel){0};
     ffn_options complete = *options;
@@ -104,6 +108,8 @@ int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n) 
         return cmd_error(command, CMD_FAILED, "%s", diag.text);
     if (status)
         cmd_note(command, "the portable kernel serves: %s", diag.text);
+    else if (*diag.text)
+        cmd_note(command, "%s", diag.text);
     return CMD_OK;
 }
 

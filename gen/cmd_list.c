@@ -16,6 +16,7 @@
 typedef struct listing {
     bool json, failed;
     report_table table;
+    char below[FFN_DESCRIBE_BYTES]; /* the table */
 } listing;
 
 static void list_presets(listing *list) {
@@ -95,6 +96,7 @@ static void list_isas(listing *list) {
         report_cell(&list->table, "%s", row ? needs : "none");
         report_cell(&list->table, "%s", best ? "yes, the best" : supported ? "yes" : "no");
     }
+    ffn_cpu_describe(NULL, 1, list->below, sizeof list->below, NULL);
 }
 
 static const struct {
@@ -120,7 +122,7 @@ static int run(const cmd *command, int argc, char **argv) {
         if (strcmp(subjects[i].name, argv[operands]))
             continue;
         subjects[i].print(&list);
-        bool out = !list.failed && (list.json || report_end(&list.table));
+        bool out = !list.failed && (list.json || (report_end(&list.table) && fputs(list.below, stdout) >= 0));
         return out ? CMD_OK : CMD_FAILED;
     }
     char near[192];

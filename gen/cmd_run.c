@@ -23,20 +23,25 @@ static const char *const verify_modes[] = {"first", "always", "never", NULL}; /*
 
 typedef struct settings {
     const cmd *command;
-    const char *weights, *input, *output;
+    const char *weights, *packed, *input, *output;
     weights_options names;
     int layout; /* -1: not given */
     int64_t n;  /* 0: not given */
     ffn_isa isa;
     int verify;
+    uint32_t tools;
+    const char *store;
     bool json;
 } settings;
 
 typedef struct work {
     ffn_spec spec;
-    void *packed;      /* in a block of its own, or in the layer */
-    bench_layer layer; /* seeded weights */
-    float *x, *y;      /* [n][d_model], dense */
+    /* One of three holds the weights. */
+    void *packed;
+    const void *mapped;
+    bench_layer layer; /* seeded ones */
+    size_t mapped_bytes;
+    float *x, *y; /* [n][d_model], dense */
     int64_t n;
     void *scratch;
     cmd_kernel kernel;
@@ -63,6 +68,8 @@ static ffn_status pack_file(const settings *s, work *w, ffn_diag *diag) {
 static ffn_status load_weights(const settings *s, work *w, ffn_diag *diag) {
     if (s->weights)
         return pack_file(s, w, diag);
+    if (s->packed)
+        return ffn_packed_map(&w->spec, s->packed, &w->mapped, &w->mapped_bytes, diag);
     ffn_machine machine;
     ffn_machine_read(&machine);
     cmd_note(s->command, "no --weights: generated ones, the same each time");
@@ -100,12 +107,13 @@ static ffn_status compute(work *w, ffn_diag *diag) {
     w->y = calloc((size_t)(w->n * w->spec.d_model) + 1, sizeof(float));
     if (!w->scratch || !w->y)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows of the result", (long long)w->n);
+    const void *packed = w->packed ? w->packed : w->mapped ? w->mapped : w->layer.packed.base;
     const ffn_args args = {.n = w->n,
                            .x = w->x,
                            .ldx = w->spec.d_model,
                            .y = w->y,
                            .ldy = w->spec.d_model,
-                           .packed = w->packed ? w->packed : w->layer.packed.base,
+                           .packed = packed,
                            .scratch = w->scratch,
                            .scratch_bytes = scratch_bytes};
     double begin = bench_now_ms(BENCH_CLOCK_WALL);
@@ -135,6 +143,7 @@ static int print_result(const settings *s, const work *w) {
         json_number(&line, "load_ms", info.load_ms);
         json_number(&line, "run_ms", w->run_ms);
         json_bits(&line, "bits", bits);
+        cmd_counters_json(&w->kernel, &line);
         return json_end(&line) ? CMD_OK : CMD_FAILED;
     }
     static const report_column columns[] = {{"spec", 0, false},   {"isa", 0, false},       {"n", 0, true},
@@ -149,13 +158,21 @@ static int print_result(const settings *s, const work *w) {
     report_cell(&table, "%.1f", info.verify_ms);
     report_cell(&table, "%.3f", w->run_ms);
     report_cell(&table, "%016llx", (unsigned long long)bits);
-    return report_end(&table) ? CMD_OK : CMD_FAILED;
+    bool out = report_end(&table);
+    char kernel[FFN_DESCRIBE_BYTES] = "", counters[CMD_COUNTERS_BYTES];
+    ffn_kernel_describe(w->kernel.kernel, w->n, kernel, sizeof kernel, NULL);
+    cmd_counters_text(&w->kernel, counters, sizeof counters);
+    return out && printf("kernel: %s; counters: %s\n", kernel, counters) >= 0 ? CMD_OK : CMD_FAILED;
 }
 
 static int work_through(const settings *s, work *w) {
     ffn_diag diag = {0};
     const ffn_product *product = ffn_blas_product(true);
-    const ffn_options options = {.isa = s->isa, .verify = (ffn_verify_mode)s->verify, .product = product};
+    const ffn_options options = {.isa = s->isa,
+                                 .verify = (ffn_verify_mode)s->verify,
+                                 .product = product,
+                                 .store = cmd_store(s->store),
+                                 .tools = s->tools};
     if (load_rows(s, w, &diag) || load_weights(s, w, &diag) || cmd_kernel_open(&w->spec, &options, &w->kernel, &diag))
         return cmd_diag(s->command, &diag);
     int status = cmd_kernel_prepare(s->command, &w->kernel, w->n);
@@ -169,9 +186,11 @@ static int work_through(const settings *s, work *w) {
 }
 
 static int run(const cmd *command, int argc, char **argv) {
-    settings s = {.command = command, .layout = -1};
+    settings s = {.command = command, .layout = -1, .store = "default"};
+    const char *tools = NULL;
     const option_row table[] = {
         {"weights", 'w', OPTION_TEXT, &s.weights, "FILE", "a safetensors file (default: generated weights)", NULL},
+        {"packed", 0, OPTION_TEXT, &s.packed, "FILE", "weights that 'ffngen pack' wrote", NULL},
         {"map", 0, OPTION_TEXT, &s.names.map, "w1=NAME,...", "tensor names: w1, b1, w2, b2 (up, gate, down, ...)",
          NULL},
         {"layout", 0, OPTION_CHOICE, &s.layout, "in_out|out_in", "how every matrix is stored", layouts},
@@ -182,6 +201,8 @@ static int run(const cmd *command, int argc, char **argv) {
         {"n", 'n', OPTION_COUNT, &s.n, "N", "the first N rows (default: all; 1 if generated)", NULL},
         {"isa", 0, OPTION_ISA, &s.isa, "ISA", "default: the best here", NULL},
         {"verify", 0, OPTION_CHOICE, &s.verify, "first|always|never", "default first", verify_modes},
+        {"store", 0, OPTION_TEXT, &s.store, CMD_STORE_ARGUMENT, "where kernels are kept (default: default)", NULL},
+        {"tools", 0, OPTION_TEXT, &tools, "perf,gdb", "tell them the names of generated code", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object", NULL},
         {0}};
     int operands, status;
@@ -189,7 +210,9 @@ static int run(const cmd *command, int argc, char **argv) {
         return status;
     if (!s.weights && (s.names.map || s.layout >= 0 || s.names.layer || s.names.expert))
         return cmd_error(command, CMD_USAGE, "--map, --layout, --layer and --expert need --weights FILE");
-    if (!cmd_isa_runs(command, s.isa))
+    if (s.weights && s.packed)
+        return cmd_error(command, CMD_USAGE, "--weights and --packed: one of them is wanted");
+    if (!cmd_isa_runs(command, s.isa) || !cmd_tools(command, tools, &s.tools))
         return CMD_USAGE;
     s.names.layout = s.layout >= 0 ? layouts[s.layout] : NULL;
     work w = {0};
@@ -200,6 +223,7 @@ static int run(const cmd *command, int argc, char **argv) {
     cmd_kernel_close(&w.kernel);
     bench_layer_destroy(&w.layer);
     bench_free(w.packed);
+    ffn_packed_unmap(w.mapped, w.mapped_bytes);
     bench_free(w.scratch);
     free(w.x);
     free(w.y);

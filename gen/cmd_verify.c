@@ -19,12 +19,14 @@ typedef struct settings {
     const ffn_product *product;
     ffn_isa isa;
     option_counts n; /* count 0: every n of rows_to_try */
+    const char *store;
     bool json;
     report_table table;
 } settings;
 
 typedef struct verdict {
     const ffn_spec *spec;
+    const cmd_kernel *kernel;
     int64_t n;
     ffn_kernel_info info;
     ffn_verify_report report;
@@ -80,6 +82,7 @@ static bool print_json(const verdict *v) {
     json_number(&line, "verify_ms", v->report.ms);
     json_number(&line, "compile_ms", v->info.compile_ms);
     json_text(&line, "source", cmd_origin_name(v->info.source));
+    cmd_counters_json(v->kernel, &line);
     json_flag(&line, "passed", v->status == FFN_OK);
     if (v->status)
         json_text(&line, "reason", v->diag.text);
@@ -118,14 +121,16 @@ static int verify_isa(settings *s, const ffn_spec *spec, ffn_isa isa, const opti
     ffn_diag diag = {0};
     cmd_kernel kernel;
     /* Never: so that a kernel that fails is there to be reported on, number of rows by number of rows. */
-    const ffn_options options = {.isa = isa, .verify = FFN_VERIFY_NEVER};
+    const ffn_options options = {.isa = isa, .verify = FFN_VERIFY_NEVER, .store = cmd_store(s->store)};
     if (cmd_kernel_open(spec, &options, &kernel, &diag))
         return cmd_diag(s->command, &diag);
     int status = CMD_OK;
     for (int i = 0; i < n->count && !ferror(stdout); i++) {
-        verdict v = {.spec = spec, .n = n->values[i]};
+        verdict v = {.spec = spec, .kernel = &kernel, .n = n->values[i]};
         if (isa != FFN_ISA_PORTABLE)
             v.status = ffn_kernel_prepare(kernel.kernel, v.n, &v.diag);
+        if (!v.status && *v.diag.text)
+            cmd_note(s->command, "%s", v.diag.text);
         ffn_kernel_inspect(kernel.kernel, v.n, &v.info);
         v.info.isa = isa; /* asked for: what could not be built has not passed either */
         if (!v.status)
@@ -160,10 +165,11 @@ static int verify_spec(settings *s, const ffn_spec *spec) {
 }
 
 static int run(const cmd *command, int argc, char **argv) {
-    settings s = {.command = command};
+    settings s = {.command = command, .store = "off"};
     const option_row table[] = {
         {"isa", 0, OPTION_ISA, &s.isa, "ISA", "this one alone (default: all this machine runs)", NULL},
         {"n", 'n', OPTION_COUNTS, &s.n, "N,...", "numbers of rows (default 1 to 20 and around tiles)", NULL},
+        {"store", 0, OPTION_TEXT, &s.store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
         {0}};
     int operands, status;

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cmd *const commands[] = {&cmd_run,  &cmd_verify, &cmd_bench, &cmd_explain,
-                                      &cmd_emit, &cmd_list,   &cmd_demo,  NULL};
+static const cmd *const commands[] = {&cmd_run,  &cmd_verify, &cmd_bench, &cmd_explain, &cmd_emit,
+                                      &cmd_pack, &cmd_list,   &cmd_cache, &cmd_demo,    NULL};
 
 static const char *command_name_at(size_t i) {
     return commands[i] ? commands[i]->name : NULL;

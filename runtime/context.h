@@ -39,7 +39,6 @@ struct ffn_context {
     _Atomic uint64_t counts[CONTEXT_COUNTS];
     pthread_mutex_t builds; /* guards the state of builds, never held while something is built */
     pthread_cond_t built;   /* a build has ended */
-    bool forked_in_build;   /* this process was forked while another thread built: the compiler may be in any state */
     ffn_context *next;      /* of all contexts, for fork */
 };
 

@@ -2,7 +2,7 @@
  *
  * The child has only the thread that forked. Whatever lock another thread held would stay held for ever, so all locks
  * are taken before and released on both sides. A build that another thread had under way will never end: whoever waits
- * for it in the child must not, and the compiler it was in is left alone. */
+ * for it in the child must not. */
 #include "kernel_handle.h"
 
 #include "diag.h"
@@ -32,7 +32,6 @@ static void abandon_builds(cache_entry *entry) {
         kernel_build *build = &kernel->builds[c];
         if (build->running) {
             build->running = false;
-            kernel->context->forked_in_build = true;
             diag_fail(&build->failure, FFN_COMPILE_FAILED, "the process was forked while the kernel was being built");
         }
     }

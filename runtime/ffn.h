@@ -225,7 +225,8 @@ FFN_API ffn_status ffn_packed_check(const ffn_spec *spec, const void *packed, si
  * MiB of memory whatever the size. SYSTEM names the file and what the system said; nothing is left behind then. */
 FFN_API ffn_status ffn_pack_file(const ffn_spec *spec, const ffn_weights *weights, const char *path, ffn_diag *diag);
 /* A file of packed weights -> memory, read-only and shared with every process that maps it. Header and size are checked
- * (BAD_FILE, BAD_WEIGHTS), the checksum is not: that is ffn_packed_check, which reads it all. */
+ * (BAD_FILE, BAD_WEIGHTS), the checksum is not: that is ffn_packed_check, which reads it all. Who may shorten the file
+ * in place while it is mapped can end its readers (SIGBUS); ffn_pack_file never does. */
 FFN_API ffn_status ffn_packed_map(const ffn_spec *spec, const char *path, const void **packed, size_t *packed_bytes,
                                   ffn_diag *diag);
 /* NULL is allowed. No kernel may be running on it. */
@@ -387,14 +388,17 @@ typedef struct ffn_work {
     int64_t pieces[2]; /* of each phase, at most pieces_max */
     /* what follows belongs to the library */
     const ffn_kernel *kernel;
+    const void *code; /* that serves; NULL: the portable kernel */
     ffn_args args;
-    int64_t row_groups, rows_per_group, columns_per_piece[2];
+    int64_t groups;  /* of rows */
+    int64_t unit[2]; /* panels dealt out together */
     float *hidden;
-    size_t piece_scratch_bytes;
+    size_t slice_bytes; /* of scratch, for each piece */
 } ffn_work;
 
 /* Bytes of args->scratch that ffn_work_make wants for n rows and up to pieces_max pieces (>= 1; usually the number of
- * threads). */
+ * threads): ffn_kernel_scratch_bytes for each piece and, where columns are cut, n rows of h. 0 for n = 0 and for
+ * arguments that ffn_work_make refuses. */
 FFN_API size_t ffn_work_scratch_bytes(const ffn_kernel *kernel, int64_t n, int64_t pieces_max);
 /* Checks all arguments as ffn_kernel_run does; they must stay valid until the last piece has run. */
 FFN_API ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t pieces_max, ffn_work *work,

@@ -130,10 +130,6 @@ static ffn_status find_source(ffn_context *context, const ffn_source **source, f
     if (context->compiler == NULL) {
         return diag_fail(diag, FFN_UNSUPPORTED, "the context has no source of code: the portable kernel serves");
     }
-    if (context->forked_in_build) {
-        return diag_fail(diag, FFN_COMPILE_FAILED,
-                         "the process was forked while a kernel was being built: the compiler is not used in it");
-    }
     return compiler_load(context->compiler, source, diag);
 }
 

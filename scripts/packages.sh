@@ -15,6 +15,7 @@ packages=(
     'test      libcriterion-dev         test framework'
     'test      libmpfr-dev              exact values to test activations against'
     'test      clang                    second compiler'
+    'optional  libpthreadpool-dev       libffnpool, a ready pool of threads'
     'optional  clang-format             checks the formatting'
     'optional  qemu-user                runs AArch64 code on x86-64'
     'optional  gcc-aarch64-linux-gnu    links AArch64 code on x86-64'
