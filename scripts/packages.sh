@@ -17,6 +17,9 @@ packages=(
     'test      clang                    second compiler'
     'optional  libpthreadpool-dev       libffnpool, a ready pool of threads'
     'optional  clang-format             checks the formatting'
+    'optional  libllvm16                a second LLVM in one process with 19'
+    'optional  valgrind                 looks for leaks where sanitizers cannot'
+    'optional  gdb                      reads the names of generated code'
     'optional  qemu-user                runs AArch64 code on x86-64'
     'optional  gcc-aarch64-linux-gnu    links AArch64 code on x86-64'
 )
