@@ -202,20 +202,21 @@ static void fill_report(const state *s, bench_report *report) {
     report->fraction_of_roof = report->roof_ms / report->ms_min;
 }
 
-/* What the threads together do in a second over what one of them does alone. */
+/* What the threads together do in a second over what one of them does alone, each by rounds: the pace of a shared
+ * machine changes more from one second to the next than what is compared. */
 static void fill_speedups(const state *s, bench_report *report) {
     int size = bench_team_size(s->request->team);
     if (size == 1)
         return;
     const bench_contender *of = s->contenders;
-    report->speedup = of[KERNEL_ALONE].ms_min / of[KERNEL].ms_min;
+    report->speedup = bench_ratio(&of[KERNEL_ALONE], &of[KERNEL]);
     if (s->probes) {
-        report->peak_speedup = size * of[PEAK_ALONE].ms_min / of[PEAK].ms_min;
+        report->peak_speedup = size * bench_ratio(&of[PEAK_ALONE], &of[PEAK]);
         report->speedup_of_peak = report->speedup / report->peak_speedup;
     }
     if (s->together.read && s->alone.read) {
-        double alone = (double)s->alone.bytes / fmin(s->alone.ms, of[READ_ALONE].ms_min);
-        report->read_speedup = report->read_gbs / (alone * 1e-6);
+        double bytes = (double)(s->together.bytes * size) / (double)s->alone.bytes;
+        report->read_speedup = bytes * bench_ratio(&of[READ_ALONE], &of[READ]);
         report->speedup_of_read = report->speedup / report->read_speedup;
     }
 }

@@ -1,8 +1,9 @@
-/* rounds.c: calibration, rounds, minimum and median */
+/* rounds.c: calibration, rounds, minimum, median and paired ratios */
 #define _POSIX_C_SOURCE 200809L
 #include "rounds.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define SAMPLE_MS 0.5   /* thousands of times the clock's own step */
@@ -62,9 +63,20 @@ double bench_rounds(bench_contender *contenders, int count, bench_clock clock, i
     }
     double own = bench_now_ms(clock) - own_begin, wall = bench_now_ms(BENCH_CLOCK_WALL) - begin;
     for (int c = 0; c < count; c++) {
-        qsort(contenders[c].samples, (size_t)rounds, sizeof(double), ascending);
-        contenders[c].ms_min = contenders[c].samples[0];
-        contenders[c].ms_median = contenders[c].samples[rounds / 2];
+        double sorted[BENCH_ROUNDS_MAX];
+        memcpy(sorted, contenders[c].samples, (size_t)rounds * sizeof *sorted);
+        qsort(sorted, (size_t)rounds, sizeof *sorted, ascending);
+        contenders[c].rounds = rounds;
+        contenders[c].ms_min = sorted[0];
+        contenders[c].ms_median = sorted[rounds / 2];
     }
     return wall > own ? 1 - own / wall : 0;
+}
+
+double bench_ratio(const bench_contender *a, const bench_contender *b) {
+    double ratios[BENCH_ROUNDS_MAX];
+    for (int r = 0; r < a->rounds; r++)
+        ratios[r] = a->samples[r] / b->samples[r];
+    qsort(ratios, (size_t)a->rounds, sizeof *ratios, ascending);
+    return ratios[a->rounds / 2];
 }

@@ -12,9 +12,10 @@
 typedef struct bench_contender {
     void (*call)(void *self);
     void *self;
-    int64_t calls;            /* in one sample */
-    double ms_min, ms_median; /* of one call */
-    double samples[BENCH_ROUNDS_MAX];
+    int64_t calls; /* in one sample */
+    int rounds;
+    double ms_min, ms_median;         /* of one call */
+    double samples[BENCH_ROUNDS_MAX]; /* of one call, by round */
 } bench_contender;
 
 /* What is counted. THREAD leaves out the time when the system gave the core to someone else; it is right only where
@@ -26,5 +27,8 @@ double bench_now_ms(bench_clock clock);
 /* At least `rounds_min` rounds (1 or more), then as many as `seconds` of wall time allow. Returns the share of the wall
  * time that went to others: 0 on a quiet machine, and always with BENCH_CLOCK_WALL, which can't tell. */
 double bench_rounds(bench_contender *contenders, int count, bench_clock clock, int rounds_min, double seconds);
+
+/* The median over the rounds of a's time over b's: what a machine does to both in one round cancels out. */
+double bench_ratio(const bench_contender *a, const bench_contender *b);
 
 #endif
