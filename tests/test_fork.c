@@ -99,10 +99,16 @@ Test(fork, a_child_forked_during_a_build_does_not_wait_for_it) {
     fake_source_free(&w.fake);
 }
 
-static void *hit_for_ever(void *data) {
-    world *w = data;
+typedef struct hitter {
+    world *w;
+    atomic_bool stop;
+} hitter;
+
+static void *hit_until_stopped(void *data) {
+    hitter *h = data;
+    world *w = h->w;
     ffn_spec spec = support_spec("d64-f256-gelu");
-    for (int i = 0;; i++) {
+    for (int i = 0; !atomic_load(&h->stop); i++) {
         ffn_kernel *kernel;
         ffn_kernel_create(w->context, &spec, &kernel, NULL);
         ffn_kernel_prepare(kernel, 1, NULL);
@@ -110,7 +116,6 @@ static void *hit_for_ever(void *data) {
         ffn_context *another;
         if (i % 64 == 0 && ffn_context_create(&(ffn_options){.store = ""}, &another, NULL) == FFN_OK)
             ffn_context_destroy(another);
-        pthread_testcancel();
     }
     return NULL;
 }
@@ -122,13 +127,13 @@ Test(fork, locks_held_by_other_threads_are_free_in_the_child) {
     begin(&w);
     enum { THREADS = 6, FORKS = 40 };
     pthread_t threads[THREADS];
+    hitter h = {.w = &w};
     for (int t = 0; t < THREADS; t++)
-        cr_assert_eq(pthread_create(&threads[t], NULL, hit_for_ever, &w), 0);
+        cr_assert_eq(pthread_create(&threads[t], NULL, hit_until_stopped, &h), 0);
     for (int i = 0; i < FORKS; i++)
         cr_expect_eq(status_of_child(prepare_and_make_another, &w), 0, "fork %d", i);
-    for (int t = 0; t < THREADS; t++) {
-        pthread_cancel(threads[t]);
+    atomic_store(&h.stop, true);
+    for (int t = 0; t < THREADS; t++)
         pthread_join(threads[t], NULL);
-    }
     end(&w);
 }
