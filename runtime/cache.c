@@ -4,12 +4,13 @@
  * uncontended lock, needs no atomic operation on anything shared, and never waits for more than the few microseconds
  * of a change: nothing is built, mapped or freed under these locks. Counts of holders and times of use are kept a
  * stripe for the same reason, and summed by who has all locks. */
+#define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE */
 #include "cache.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -24,9 +25,9 @@ struct cache {
     cache_entry **slots;
     size_t slot_count; /* a power of two */
     size_t entry_count;
-    uint32_t changes; /* kernels added so far: the coarser part of a time of use */
     size_t limit_bytes;
-    _Atomic size_t bytes; /* changed under all locks or by a holder; read by anyone */
+    _Atomic size_t bytes; /* changed under all locks; read by anyone */
+    atomic_bool all_held; /* the last search found nothing to evict, and nothing has been let go since */
 };
 
 #define CACHE_SLOTS_FIRST 64
@@ -103,10 +104,28 @@ static cache_entry *find(const cache *c, uint64_t hash, const ffn_spec *spec) {
     return NULL;
 }
 
+/* Milliseconds of a clock that all threads share, and below them the stripe's own count: uses by one thread are told
+ * apart however close they are, those of two threads by the steps of the clock. */
+static uint64_t time_of_use(stripe_lock *stripe) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return ms << 22 | (++stripe->turn & 0x3fffff);
+}
+
 /* The lock of `stripe` is held. */
 static void hold(cache *c, cache_entry *e, unsigned stripe) {
-    e->stripes[stripe].holders++;
-    e->stripes[stripe].used = (uint64_t)c->changes << 32 | ++c->stripes[stripe].turn;
+    atomic_fetch_add_explicit(&e->stripes[stripe].holders, 1, memory_order_relaxed);
+    e->stripes[stripe].used = time_of_use(&c->stripes[stripe]);
+}
+
+/* A lock of any stripe is held, so that the entry stays. */
+static bool is_free(const cache_entry *e) {
+    int64_t holders = 0;
+    for (int s = 0; s < CACHE_STRIPES; ++s) {
+        holders += atomic_load(&e->stripes[s].holders);
+    }
+    return holders == 0;
 }
 
 cache_entry *cache_find(cache *c, const ffn_spec *spec) {
@@ -158,22 +177,26 @@ cache_entry *cache_add(cache *c, cache_entry *made, bool *over) {
         e->next = c->slots[hash & (c->slot_count - 1)];
         c->slots[hash & (c->slot_count - 1)] = e;
         c->entry_count++;
-        c->changes++;
         atomic_fetch_add_explicit(&c->bytes, e->bytes, memory_order_relaxed);
     }
     hold(c, e, stripe);
     cache_unlock_all(c);
-    *over = over_limit(c);
+    *over = over_limit(c) && !atomic_load_explicit(&c->all_held, memory_order_relaxed);
     return e;
 }
 
 bool cache_release(cache *c, cache_entry *entry) {
     unsigned stripe = cache_stripe();
     pthread_mutex_lock(&c->stripes[stripe].lock);
-    entry->stripes[stripe].holders--;
-    bool over = over_limit(c);
+    /* Sequentially consistent, here and in is_free: of the last holders, if they let go at once, one sees the others.
+     */
+    atomic_fetch_sub(&entry->stripes[stripe].holders, 1);
+    bool trims = over_limit(c) && is_free(entry);
+    if (trims) {
+        atomic_store_explicit(&c->all_held, false, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&c->stripes[stripe].lock);
-    return over;
+    return trims;
 }
 
 bool cache_grow(cache *c, cache_entry *entry, size_t more_bytes) {
@@ -181,7 +204,7 @@ bool cache_grow(cache *c, cache_entry *entry, size_t more_bytes) {
     entry->bytes += more_bytes;
     atomic_fetch_add_explicit(&c->bytes, more_bytes, memory_order_relaxed);
     cache_unlock_all(c);
-    return over_limit(c);
+    return over_limit(c) && !atomic_load_explicit(&c->all_held, memory_order_relaxed);
 }
 
 /* The place in the table of the entry that has been free for longest; NULL if every one is held. */
@@ -190,14 +213,11 @@ static cache_entry **oldest_free(cache *c) {
     uint64_t oldest_used = 0;
     for (size_t s = 0; s < c->slot_count; ++s) {
         for (cache_entry **at = &c->slots[s]; *at != NULL; at = &(*at)->next) {
-            int64_t holders = 0;
             uint64_t used = 0;
             for (int i = 0; i < CACHE_STRIPES; ++i) {
-                const cache_stripe_use *use = &(*at)->stripes[i];
-                holders += use->holders;
-                used = use->used > used ? use->used : used;
+                used = (*at)->stripes[i].used > used ? (*at)->stripes[i].used : used;
             }
-            if (holders == 0 && (oldest == NULL || used < oldest_used)) {
+            if (is_free(*at) && (oldest == NULL || used < oldest_used)) {
                 oldest = at;
                 oldest_used = used;
             }
@@ -213,6 +233,7 @@ cache_entry *cache_trim(cache *c, size_t *count) {
     while (over_limit(c)) {
         cache_entry **at = oldest_free(c);
         if (at == NULL) {
+            atomic_store_explicit(&c->all_held, true, memory_order_relaxed);
             break;
         }
         cache_entry *e = *at;

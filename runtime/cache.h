@@ -5,6 +5,8 @@
 #ifndef FFN_CACHE_H
 #define FFN_CACHE_H
 
+#include <stdatomic.h>
+
 #include "ffn.h"
 
 /* Threads are dealt to stripes. A hit touches nothing but what its stripe owns: threads on different stripes do not
@@ -12,9 +14,9 @@
 #define CACHE_STRIPES 16
 
 typedef struct cache_stripe_use {
-    _Alignas(64) int64_t holders; /* may be negative: a kernel can be created by one thread and destroyed by another;
-                                     the sum over the stripes counts */
-    uint64_t used;                /* when this stripe last created it */
+    _Alignas(64) _Atomic int64_t holders; /* may be negative: a kernel can be created by one thread and destroyed by
+                                             another; the sum over the stripes counts */
+    uint64_t used;                        /* when this stripe last created it */
 } cache_stripe_use;
 
 /* The part of a kernel that belongs to the cache. */
@@ -38,7 +40,7 @@ cache_entry *cache_find(cache *c, const ffn_spec *spec);
 /* Adds an entry (spec and bytes filled, the rest zero) and holds it. Returns the one to use: another thread may have
  * been first, and then `made` was not taken. `over`: the cache is over its limit. */
 cache_entry *cache_add(cache *c, cache_entry *made, bool *over);
-/* Gives a hold back; the entry is the caller's no more. True if the cache is over its limit. */
+/* Gives a hold back; the entry is the caller's no more. True if nobody holds it now and the cache is over its limit. */
 bool cache_release(cache *c, cache_entry *entry);
 /* A held entry needs so many bytes more. True if that takes the cache over its limit. */
 bool cache_grow(cache *c, cache_entry *entry, size_t more_bytes);

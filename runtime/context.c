@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "diag.h"
+#include "isa.h"
 #include "kernel_handle.h"
+#include "plan.h"
 
 /* The ISA of a context: the one asked for, else the plan's, else the best of this CPU. */
 static ffn_status resolve_isa(const ffn_options *options, ffn_isa *isa, ffn_diag *diag) {
@@ -41,6 +43,14 @@ static ffn_status check_options(const ffn_options *options, ffn_diag *diag) {
     if ((unsigned)options->verify > FFN_VERIFY_NEVER) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "options: verify %d is not one of enum ffn_verify_mode",
                          (int)options->verify);
+    }
+    if (options->machine != NULL && plan_machine_check(options->machine, diag) != FFN_OK) {
+        return FFN_BAD_ARGUMENT;
+    }
+    if (options->plan != NULL && isa_row_of(options->plan->isa) == NULL) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT,
+                         "options: plan->isa is %d: a plan is for an ISA that has generated code",
+                         (int)options->plan->isa);
     }
     if ((options->source != NULL && options->source->build == NULL) ||
         (options->product != NULL && options->product->multiply == NULL)) {
@@ -134,6 +144,9 @@ void ffn_context_destroy(ffn_context *context) {
 }
 
 void ffn_context_counters(ffn_context *context, ffn_counters *counters) {
+    if (context == NULL || counters == NULL) {
+        return;
+    }
     uint64_t counts[CONTEXT_COUNTS], hits = 0;
     for (int c = 0; c < CONTEXT_COUNTS; ++c) {
         counts[c] = atomic_load_explicit(&context->counts[c], memory_order_relaxed);

@@ -39,7 +39,9 @@ struct ffn_context {
     _Atomic uint64_t counts[CONTEXT_COUNTS];
     pthread_mutex_t builds; /* guards the state of builds, never held while something is built */
     pthread_cond_t built;   /* a build has ended */
-    ffn_context *next;      /* of all contexts, for fork */
+    ffn_diag remark;        /* of the store, not said yet; guarded by `builds` */
+    atomic_bool has_remark;
+    ffn_context *next; /* of all contexts, for fork */
 };
 
 static inline void context_count_one(ffn_context *context, context_count which) {

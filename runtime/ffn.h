@@ -240,8 +240,9 @@ typedef struct ffn_bytes {
     void (*release)(void *data); /* NULL for static storage */
 } ffn_bytes;
 
-/* The only way from libffn to a compiler. `build` turns spec and plan into an image (docs/image.md); it may be called
- * from several threads at once. libffngen's ffngen_source() is one; an ahead-of-time table is another. */
+/* The only way from libffn to a compiler. `build` turns spec and plan into an image (docs/image.md), by preference with
+ * that plan; it may be called from several threads at once, and must return: no exception and no longjmp may leave it.
+ * libffngen's ffngen_source() is one; an ahead-of-time table is another. */
 typedef struct ffn_source {
     ffn_status (*build)(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag);
     void *self;

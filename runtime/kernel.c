@@ -116,11 +116,14 @@ void context_trim(ffn_context *context) {
 }
 
 const ffn_spec *ffn_kernel_spec(const ffn_kernel *kernel) {
-    return &kernel->shape.spec;
+    return kernel == NULL ? NULL : &kernel->shape.spec;
 }
 
 void ffn_kernel_inspect(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *info) {
-    const kernel_slot *slot = kernel_serving(kernel, n);
+    if (info == NULL) {
+        return;
+    }
+    const kernel_slot *slot = kernel != NULL ? kernel_serving(kernel, n) : NULL;
     if (slot == NULL) {
         *info = (ffn_kernel_info){.isa = FFN_ISA_PORTABLE, .source = FFN_FROM_FALLBACK, .plan.isa = FFN_ISA_PORTABLE};
         return;
@@ -138,11 +141,11 @@ void ffn_kernel_inspect(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *in
 }
 
 size_t ffn_kernel_scratch_bytes(const ffn_kernel *kernel) {
-    return atomic_load_explicit(&kernel->scratch_bytes, memory_order_acquire);
+    return kernel == NULL ? 0 : atomic_load_explicit(&kernel->scratch_bytes, memory_order_acquire);
 }
 
 size_t ffn_kernel_hidden_bytes(const ffn_kernel *kernel) {
-    return (size_t)image_hidden_stride(&kernel->shape.spec) * FFN_STAGE_ROWS_MAX * sizeof(float);
+    return kernel == NULL ? 0 : (size_t)image_hidden_stride(&kernel->shape.spec) * FFN_STAGE_ROWS_MAX * sizeof(float);
 }
 
 ffn_status ffn_kernel_verify(const ffn_kernel *kernel, int64_t n, const ffn_product *product, ffn_verify_report *report,

@@ -21,8 +21,6 @@ static const ffn_n_class served_by[FFN_N_CLASSES][FFN_N_CLASSES] = {
 /* `slot` becomes the code of a class. Scratch is raised first: whoever sees the slot checks against its own need. `own`
  * comes last: whoever sees that the class has code of its own is served by it. The context's `builds` is held. */
 static void publish(ffn_kernel *kernel, ffn_n_class n_class, kernel_slot *slot) {
-    slot->older = kernel->slots;
-    kernel->slots = slot;
     if (slot->scratch_bytes > atomic_load_explicit(&kernel->scratch_bytes, memory_order_relaxed)) {
         atomic_store_explicit(&kernel->scratch_bytes, slot->scratch_bytes, memory_order_release);
     }
@@ -49,18 +47,35 @@ static kernel_slot *make_slot(const ffn_kernel *kernel, const kernel_code *code)
     return slot;
 }
 
-/* The context's `builds` is not held. On failure the code stays the caller's. */
-static ffn_status publish_code(ffn_kernel *kernel, ffn_n_class n_class, const kernel_code *code, ffn_diag *diag) {
+/* A slot that has the same image, so that what is loaded again and again is mapped once. `builds` is held. */
+static kernel_slot *find_image(const ffn_kernel *kernel, const kernel_code *code) {
+    kernel_slot *slot = kernel->slots;
+    while (slot != NULL && slot->code.code.header->checksum != code->code.header->checksum) {
+        slot = slot->older;
+    }
+    return slot;
+}
+
+/* Takes the code, whatever comes of it. The context's `builds` is not held. */
+static ffn_status publish_code(ffn_kernel *kernel, ffn_n_class n_class, kernel_code *code, ffn_diag *diag) {
     ffn_context *context = kernel->context;
     kernel_slot *slot = make_slot(kernel, code);
     if (slot == NULL) {
+        kernel_code_free(code);
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "kernel: %zu bytes", sizeof *slot);
     }
-    size_t bytes = sizeof *slot + code->code.mapped_bytes;
     pthread_mutex_lock(&context->builds);
-    publish(kernel, n_class, slot);
+    kernel_slot *known = find_image(kernel, code);
+    if (known == NULL) {
+        slot->older = kernel->slots;
+        kernel->slots = slot;
+    }
+    publish(kernel, n_class, known != NULL ? known : slot);
     pthread_mutex_unlock(&context->builds);
-    if (cache_grow(context->kernels, &kernel->entry, bytes)) {
+    if (known != NULL) {
+        kernel_code_free(code);
+        free(slot);
+    } else if (cache_grow(context->kernels, &kernel->entry, sizeof *slot + code->code.mapped_bytes)) {
         context_trim(context);
     }
     return FFN_OK;
@@ -77,9 +92,6 @@ static ffn_status attempt(ffn_kernel *kernel, ffn_n_class n_class, const ffn_pla
     ffn_status status = kernel_code_obtain(kernel->context, &kernel->shape, plan, &code, remark, diag);
     if (status == FFN_OK) {
         status = publish_code(kernel, n_class, &code, diag);
-        if (status != FFN_OK) {
-            kernel_code_free(&code);
-        }
     }
     if (status != FFN_OK && status != FFN_UNSUPPORTED) {
         context_count_one(kernel->context, CONTEXT_FAILED);
@@ -126,20 +138,42 @@ static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, const ffn_pla
     return status;
 }
 
-/* The way of a class that has no code yet; kept apart, for a hit should not pay for its diags. */
+/* What the store could not do is said once a context, to the first who succeeds and listens. */
+static void take_remark(ffn_context *context, ffn_diag *diag) {
+    pthread_mutex_lock(&context->builds);
+    if (atomic_load_explicit(&context->has_remark, memory_order_relaxed)) {
+        *diag = context->remark;
+        atomic_store_explicit(&context->has_remark, false, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&context->builds);
+}
+
+static void leave_remark(ffn_context *context, const ffn_diag *remark) {
+    pthread_mutex_lock(&context->builds);
+    context->remark = *remark;
+    atomic_store_explicit(&context->has_remark, true, memory_order_relaxed);
+    pthread_mutex_unlock(&context->builds);
+}
+
+/* The way of a class that has no code yet; kept apart, for a hit should not pay for its diags. A thread that is
+ * cancelled on the way would leave others waiting for its build. */
 __attribute__((noinline)) static ffn_status prepare_cold(ffn_kernel *kernel, ffn_n_class n_class, ffn_diag *diag) {
     ffn_context *context = kernel->context;
     ffn_diag remark = {.status = FFN_OK};
     ffn_plan plan;
+    int cancelled;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     ffn_status status = context_plan(context, &kernel->shape.spec, n_class, &plan, diag);
     if (status == FFN_OK) {
         status = prepare(kernel, n_class, &plan, &remark, diag);
     }
     if (status != FFN_OK) {
         context_count_one(context, CONTEXT_FELL_BACK);
-    } else if (diag != NULL) {
-        *diag = remark;
     }
+    if (remark.text[0] != '\0') {
+        leave_remark(context, &remark);
+    }
+    pthread_setcancelstate(cancelled, NULL);
     return status;
 }
 
@@ -149,21 +183,20 @@ ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag) {
     }
     ffn_context *context = kernel->context;
     ffn_n_class n_class = context->has_plan ? context->plan.n_class : ffn_n_class_of(n);
-    if (own_code(kernel, n_class) == NULL) {
-        return prepare_cold(kernel, n_class, diag);
+    ffn_status status = FFN_OK;
+    if (own_code(kernel, n_class) != NULL) {
+        context_count_hit(context);
+    } else {
+        status = prepare_cold(kernel, n_class, diag);
     }
-    context_count_hit(context);
-    if (diag != NULL) {
+    if (status == FFN_OK && diag != NULL) {
         diag->status = FFN_OK;
         diag->text[0] = '\0';
+        if (atomic_load_explicit(&context->has_remark, memory_order_relaxed)) {
+            take_remark(context, diag);
+        }
     }
-    return FFN_OK;
-}
-
-/* An image that the class has already is not mapped twice, however often it is loaded. */
-static bool has_image(const ffn_kernel *kernel, const image_header *header) {
-    const kernel_slot *own = own_code(kernel, header->plan.n_class);
-    return own != NULL && own->code.code.header->checksum == header->checksum;
+    return status;
 }
 
 ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *bytes, size_t image_bytes, ffn_diag *diag) {
@@ -172,20 +205,17 @@ ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *bytes, size_t image_b
     }
     ffn_context *context = kernel->context;
     kernel_code code;
+    int cancelled;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     ffn_status status = kernel_code_load(context, &kernel->shape, bytes, image_bytes, &code, diag);
     if (status == FFN_OK) {
-        bool known = has_image(kernel, code.code.header);
-        if (!known) {
-            status = publish_code(kernel, code.code.header->plan.n_class, &code, diag);
-        }
-        if (known || status != FFN_OK) {
-            kernel_code_free(&code);
-        }
+        status = publish_code(kernel, code.code.header->plan.n_class, &code, diag);
     }
     if (status == FFN_OK) {
         context_count_one(context, CONTEXT_LOADED);
     } else if (status != FFN_UNSUPPORTED) {
         context_count_one(context, CONTEXT_FAILED);
     }
+    pthread_setcancelstate(cancelled, NULL);
     return status;
 }

@@ -83,15 +83,23 @@ static void release(ffn_bytes *bytes) {
     }
 }
 
+static bool has_plan(const image_header *header, const ffn_plan *plan) {
+    char made[FFN_DESCRIBE_BYTES], asked[FFN_DESCRIBE_BYTES];
+    return ffn_plan_format(&header->plan, made, sizeof made, NULL) == FFN_OK &&
+           ffn_plan_format(plan, asked, sizeof asked, NULL) == FFN_OK && strcmp(made, asked) == 0;
+}
+
 /* Keeps an image as what it is now: verified, if it has just been. Works on a copy, for the source's bytes may be
- * constants. */
-static void keep(ffn_context *context, const store_key *key, const ffn_bytes *bytes, bool verified, ffn_diag *remark) {
-    void *copy = malloc(bytes->bytes);
+ * constants. One with another plan than was asked for, as a source with a fixed set of images may give, is not kept: it
+ * would never be found. */
+static void keep(ffn_context *context, const store_key *key, const ffn_bytes *bytes, const kernel_code *code,
+                 ffn_diag *remark) {
+    void *copy = has_plan(code->code.header, key->plan) ? malloc(bytes->bytes) : NULL;
     if (copy == NULL) {
         return;
     }
     memcpy(copy, bytes->data, bytes->bytes);
-    if (verified) {
+    if (code->verified) {
         image_mark_verified(copy, bytes->bytes);
     }
     store_keep(context->store, key, copy, bytes->bytes, remark);
@@ -112,7 +120,7 @@ static bool obtain_stored(ffn_context *context, const kernel_shape *shape, const
         code->origin = FFN_FROM_STORE;
         context_count_one(context, CONTEXT_LOADED);
         if (code->verified && code->code.header->verified == 0) {
-            keep(context, key, &bytes, true, remark);
+            keep(context, key, &bytes, code, remark);
         }
     } else {
         diag_fail(diag, *status, "%s", failure.text);
@@ -162,7 +170,7 @@ ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, c
         code->compile_ms = compile_ms;
         context_count_one(context, CONTEXT_COMPILED);
         if (stored) {
-            keep(context, &key, &bytes, code->verified, remark);
+            keep(context, &key, &bytes, code, remark);
         }
     }
     release(&bytes);

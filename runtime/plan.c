@@ -183,6 +183,12 @@ static void choose_blocks(const ffn_spec *spec, const ffn_machine *machine, ffn_
     plan->prefetch = prefetch < plan->unroll ? prefetch : plan->unroll;
 }
 
+ffn_status plan_machine_check(const ffn_machine *machine, ffn_diag *diag) {
+    if (machine && machine->l1_bytes > 0 && machine->l2_bytes > 0 && machine->l2_bytes <= CACHE_BYTES_MAX)
+        return FFN_OK;
+    return diag_fail(diag, FFN_BAD_ARGUMENT, "machine: L1 and L2 must be 1 to %lld bytes", (long long)CACHE_BYTES_MAX);
+}
+
 ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
                          ffn_plan *plan, ffn_diag *diag) {
     ffn_status status = ffn_spec_check(spec, diag);
@@ -196,9 +202,9 @@ ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class,
                          ffn_isa_name(isa) ? ffn_isa_name(isa) : "(unknown)");
     if ((unsigned)n_class >= FFN_N_CLASSES)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "n class %d: it must be 0 .. %d", (int)n_class, FFN_N_CLASSES - 1);
-    if (!machine || machine->l1_bytes <= 0 || machine->l2_bytes <= 0 || machine->l2_bytes > CACHE_BYTES_MAX)
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "machine: L1 and L2 must be 1 to %lld bytes",
-                         (long long)CACHE_BYTES_MAX);
+    status = plan_machine_check(machine, diag);
+    if (status)
+        return status;
     ffn_plan made = {.isa = isa, .n_class = n_class, .unroll = row->unroll};
     while (made.tile_count < FFN_TILES_MAX && row->tiles[n_class][made.tile_count].mr) {
         made.tiles[made.tile_count] = row->tiles[n_class][made.tile_count];

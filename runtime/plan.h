@@ -11,6 +11,9 @@
 #define PLAN_M_BLOCK_MAX 4096
 #define PLAN_HIDDEN_MAX (INT64_C(1) << 28)
 
+/* BAD_ARGUMENT for caches that cannot be. */
+ffn_status plan_machine_check(const ffn_machine *machine, ffn_diag *diag);
+
 /* Chains of a stage with this many output columns (the numeric contract): a rule of the spec alone. */
 static inline int32_t plan_chains(int64_t columns) {
     return columns <= 32 ? 4 : columns <= 64 ? 2 : 1;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "support_data.h"
 #include "support_image.h"
@@ -105,6 +106,7 @@ Test(cache, classes_and_specs_are_keys_of_their_own) {
 typedef struct racer {
     world *w;
     pthread_barrier_t *start;
+    int late_ms;
     ffn_status status;
     ffn_origin origin;
 } racer;
@@ -113,18 +115,20 @@ static void *race(void *data) {
     racer *r = data;
     ffn_kernel *kernel = kernel_of(r->w, "d64-f256-gelu");
     pthread_barrier_wait(r->start);
+    nanosleep(&(struct timespec){.tv_nsec = r->late_ms * 1000000L}, NULL);
     r->status = ffn_kernel_prepare(kernel, 17, NULL);
     r->origin = origin_of(kernel, 17);
     ffn_kernel_destroy(kernel);
     return NULL;
 }
 
+/* Half of the threads ask at once, the others one by one: before the build ends, as it is published, and later. */
 static void race_all(world *w, racer racers[THREADS]) {
     pthread_barrier_t start;
     pthread_t threads[THREADS];
     pthread_barrier_init(&start, NULL, THREADS);
     for (int t = 0; t < THREADS; ++t) {
-        racers[t] = (racer){.w = w, .start = &start};
+        racers[t] = (racer){.w = w, .start = &start, .late_ms = t < THREADS / 2 ? 0 : 2 * (t - THREADS / 2)};
         cr_assert_eq(pthread_create(&threads[t], NULL, race, &racers[t]), 0);
     }
     for (int t = 0; t < THREADS; ++t) {
@@ -154,42 +158,49 @@ Test(cache, threads_that_wait_for_a_failing_build_get_its_status) {
     NEEDS_IMAGES();
     world w;
     begin(&w, FFN_VERIFY_NEVER);
-    w.fake.sleep_ms = 30;
-    w.fake.fail_first = THREADS * 2;
+    w.fake.sleep_ms = 50;
+    w.fake.fail_first = 1;
     w.fake.fail_status = FFN_COMPILE_FAILED;
     racer racers[THREADS];
     race_all(&w, racers);
+    uint64_t told = 0;
     for (int t = 0; t < THREADS; ++t) {
-        cr_expect_eq(racers[t].status, FFN_COMPILE_FAILED);
-        cr_expect_eq(racers[t].origin, FFN_FROM_FALLBACK);
+        told += racers[t].status == FFN_COMPILE_FAILED;
+        cr_expect(racers[t].status == FFN_COMPILE_FAILED ||
+                  (racers[t].status == FFN_OK && racers[t].origin == FFN_FROM_COMPILER));
     }
+    cr_expect_gt(told, 1, "only the thread that built was told");
     ffn_counters c = counters_of(&w);
-    cr_expect_eq(c.failed, (uint64_t)w.fake.builds);
-    cr_expect_eq(c.fell_back, THREADS);
-    cr_expect_eq(c.compiled + c.hit, 0);
+    cr_expect_eq(w.fake.builds, told < THREADS ? 2 : 1);
+    cr_expect_eq(c.failed, 1);
+    cr_expect_eq(c.fell_back, told);
+    cr_expect_eq(c.compiled + c.hit, THREADS - told);
     end(&w);
 }
 
 Test(cache, a_failed_build_is_tried_again) {
     NEEDS_IMAGES();
-    world w;
-    begin(&w, FFN_VERIFY_FIRST_USE);
-    w.fake.fail_first = 2;
-    w.fake.fail_status = FFN_COMPILE_FAILED;
-    ffn_kernel *kernel = kernel_of(&w, "d64-f256-gelu");
-    ffn_diag diag = {.status = FFN_OK};
-    cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), FFN_COMPILE_FAILED);
-    cr_expect_str_eq(diag.text, "fake build 0 fails");
-    cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), FFN_COMPILE_FAILED);
-    cr_expect_str_eq(diag.text, "fake build 1 fails");
-    cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), FFN_OK);
-    cr_expect_eq(origin_of(kernel, 1), FFN_FROM_COMPILER);
-    ffn_counters c = counters_of(&w);
-    cr_expect_eq(c.failed, 2);
-    cr_expect_eq(c.fell_back, 2);
-    cr_expect_eq(c.compiled, 1);
-    ffn_kernel_destroy(kernel);
-    end(&w);
+    static const ffn_status failures[] = {FFN_COMPILE_FAILED, FFN_OUT_OF_MEMORY, FFN_SYSTEM};
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; ++i) {
+        world w;
+        begin(&w, FFN_VERIFY_FIRST_USE);
+        w.fake.fail_first = 2;
+        w.fake.fail_status = failures[i];
+        ffn_kernel *kernel = kernel_of(&w, "d64-f256-gelu");
+        ffn_diag diag = {.status = FFN_OK};
+        cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), failures[i]);
+        cr_expect_str_eq(diag.text, "fake build 0 fails");
+        cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), failures[i]);
+        cr_expect_str_eq(diag.text, "fake build 1 fails");
+        cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), FFN_OK);
+        cr_expect_eq(origin_of(kernel, 1), FFN_FROM_COMPILER);
+        ffn_counters c = counters_of(&w);
+        cr_expect_eq(c.failed, 2);
+        cr_expect_eq(c.fell_back, 2);
+        cr_expect_eq(c.compiled, 1);
+        ffn_kernel_destroy(kernel);
+        end(&w);
+    }
 }
 
 Test(cache, unsupported_is_remembered) {
@@ -264,42 +275,90 @@ Test(cache, verification_happens_as_often_as_asked) {
     }
 }
 
-static double ms_since(const struct timespec *start) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) * 1e3 + (double)(now.tv_nsec - start->tv_nsec) * 1e-6;
-}
-
 static void *build_slowly(void *kernel) {
     ffn_kernel_prepare(kernel, 17, NULL);
     return NULL;
 }
 
-Test(cache, a_hit_does_not_wait_for_another_keys_build) {
+/* A build that a cancelled thread left behind would have the next one wait for ever. */
+Test(cache, a_cancelled_thread_ends_its_build_first) {
     NEEDS_IMAGES();
     world w;
     begin(&w, FFN_VERIFY_NEVER);
-    ffn_kernel *warm = kernel_of(&w, "d64-f256-gelu"), *again = kernel_of(&w, "d64-f256-gelu");
-    ffn_kernel *cold = kernel_of(&w, "d64-f512-gelu");
-    cr_assert_eq(ffn_kernel_prepare(warm, 1, NULL), FFN_OK);
-    w.fake.sleep_ms = 900;
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, build_slowly, cold), 0);
-    while (w.fake.builds < 2) {
-        struct timespec pause = {.tv_nsec = 1000000};
-        nanosleep(&pause, NULL);
+    w.fake.sleep_ms = 100;
+    ffn_kernel *kernel = kernel_of(&w, "d64-f256-gelu");
+    pthread_t builder, waiter;
+    cr_assert_eq(pthread_create(&builder, NULL, build_slowly, kernel), 0);
+    while (w.fake.builds < 1) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    struct timespec start;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    cr_expect_eq(ffn_kernel_prepare(again, 1, NULL), FFN_OK);
-    cr_expect_lt(ms_since(&start), 600);
-    cr_expect_eq(origin_of(cold, 17), FFN_FROM_FALLBACK, "the slow build has ended too early to show anything");
-    pthread_join(thread, NULL);
-    cr_expect_eq(origin_of(cold, 17), FFN_FROM_COMPILER);
-    ffn_kernel_destroy(warm);
-    ffn_kernel_destroy(again);
-    ffn_kernel_destroy(cold);
+    cr_assert_eq(pthread_create(&waiter, NULL, build_slowly, kernel), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    pthread_cancel(waiter);
+    pthread_cancel(builder);
+    pthread_join(waiter, NULL);
+    pthread_join(builder, NULL);
+    alarm(20); /* a hang ends by this signal */
+    cr_expect_eq(ffn_kernel_prepare(kernel, 17, NULL), FFN_OK);
+    alarm(0);
+    cr_expect_eq(w.fake.builds, 1);
+    ffn_kernel_destroy(kernel);
     end(&w);
+}
+
+Test(cache, what_the_store_cannot_do_is_said_once_to_the_first_who_listens) {
+    NEEDS_IMAGES();
+    world w;
+    fake_source_init(&w.fake);
+    w.fake.source.identity = "fake 1";
+    w.fake.fail_first = 1;
+    w.fake.fail_status = FFN_COMPILE_FAILED;
+    ffn_options options = {.source = &w.fake.source, .verify = FFN_VERIFY_NEVER, .store = "/proc/self/no/store"};
+    cr_assert_eq(ffn_context_create(&options, &w.context, NULL), FFN_OK);
+    ffn_kernel *kernel = kernel_of(&w, "d64-f256-gelu");
+    ffn_diag diag;
+    cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), FFN_COMPILE_FAILED);
+    cr_expect_str_eq(diag.text, "fake build 0 fails");
+    cr_expect_eq(ffn_kernel_prepare(kernel, 1, NULL), FFN_OK);
+    cr_expect_eq(ffn_kernel_prepare(kernel, 1, &diag), FFN_OK);
+    cr_expect(strstr(diag.text, "/proc/self/no"), "%s", diag.text);
+    cr_expect_eq(diag.status, FFN_OK);
+    cr_expect_eq(ffn_kernel_prepare(kernel, 17, &diag), FFN_OK);
+    cr_expect_str_empty(diag.text);
+    ffn_kernel_destroy(kernel);
+    end(&w);
+}
+
+static ffn_status answer_with_another_plan(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *bytes,
+                                           ffn_diag *diag) {
+    fake_source *fake = self;
+    ffn_plan other = *plan;
+    other.prefetch += 1;
+    return fake->source.build(fake, spec, &other, bytes, diag);
+}
+
+Test(cache, an_image_with_another_plan_is_used_and_not_kept) {
+    NEEDS_IMAGES();
+    char folder[] = "/tmp/ffn_cache_XXXXXX", command[64];
+    cr_assert_not_null(mkdtemp(folder));
+    world w;
+    fake_source_init(&w.fake);
+    ffn_source fixed = {.build = answer_with_another_plan, .self = &w.fake, .identity = "fake 1"};
+    for (int i = 0; i < 2; ++i) {
+        ffn_options options = {.source = i == 0 ? &fixed : &w.fake.source, .verify = FFN_VERIFY_NEVER, .store = folder};
+        w.fake.source.identity = "fake 1";
+        cr_assert_eq(ffn_context_create(&options, &w.context, NULL), FFN_OK);
+        ffn_kernel *kernel = kernel_of(&w, "d64-f256-gelu");
+        cr_expect_eq(ffn_kernel_prepare(kernel, 1, NULL), FFN_OK);
+        cr_expect_eq(origin_of(kernel, 1), FFN_FROM_COMPILER);
+        ffn_kernel_destroy(kernel);
+        ffn_context_destroy(w.context);
+        snprintf(command, sizeof command, "ls %s | grep -c ffn >/dev/null", folder);
+        cr_expect_eq(system(command) == 0, i == 1, "kept %d", i);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect_eq(system(command), 0);
+    fake_source_free(&w.fake);
 }
 
 static long lines_of(const char *path) {

@@ -115,6 +115,29 @@ Test(cache_limit, the_least_recently_used_goes_first) {
     end(&w);
 }
 
+static void *touch_often(void *data) {
+    for (int i = 0; i < 1000; i++)
+        ffn_kernel_destroy(create(data, 1));
+    return NULL;
+}
+
+Test(cache_limit, what_another_thread_used_often_is_older_than_what_was_used_last) {
+    NEEDS_IMAGES();
+    world w;
+    begin(&w, limit_for(2));
+    ffn_kernel_destroy(create_prepared(&w, 1));
+    ffn_kernel_destroy(create_prepared(&w, 2));
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, touch_often, &w), 0);
+    pthread_join(thread, NULL);
+    usleep(30000); /* steps of the clock that threads share are a few milliseconds */
+    ffn_kernel_destroy(create(&w, 2));
+    ffn_kernel_destroy(create_prepared(&w, 3));
+    cr_expect_eq(counters_of(&w).evicted, 1);
+    cr_expect(remembers(&w, 2));
+    end(&w);
+}
+
 Test(cache_limit, a_kernel_that_is_held_stays_whatever_the_limit) {
     NEEDS_IMAGES();
     world w;
@@ -239,7 +262,7 @@ Test(cache_limit, memory_and_maps_are_flat_over_many_kernels) {
     }
 }
 
-Test(cache_limit, an_image_loaded_again_is_not_mapped_again) {
+Test(cache_limit, images_loaded_in_turns_are_mapped_once_each) {
     NEEDS_IMAGES();
     world w;
     begin(&w, 0);
@@ -247,13 +270,17 @@ Test(cache_limit, an_image_loaded_again_is_not_mapped_again) {
     ffn_kernel *kernel;
     cr_assert_eq(ffn_kernel_create(w.context, &spec, &kernel, NULL), FFN_OK);
     ffn_plan plan = support_plan(&spec, FFN_N_1);
-    ffn_bytes made = support_image(&w.fake, &spec, &plan);
-    cr_assert_eq(ffn_kernel_load(kernel, made.data, made.bytes, NULL), FFN_OK);
+    ffn_bytes made[2];
+    for (int i = 0; i < 2; i++) {
+        made[i] = support_image(&w.fake, &spec, &plan);
+        cr_assert_eq(ffn_kernel_load(kernel, made[i].data, made[i].bytes, NULL), FFN_OK);
+    }
     long maps = map_count();
     for (int i = 0; i < 100; i++)
-        cr_expect_eq(ffn_kernel_load(kernel, made.data, made.bytes, NULL), FFN_OK);
+        cr_expect_eq(ffn_kernel_load(kernel, made[i % 2].data, made[i % 2].bytes, NULL), FFN_OK);
     cr_expect_leq(map_count(), maps + 2);
-    made.release(made.data);
+    for (int i = 0; i < 2; i++)
+        made[i].release(made[i].data);
     ffn_kernel_destroy(kernel);
     end(&w);
 }

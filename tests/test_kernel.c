@@ -430,6 +430,19 @@ Test(kernel, options_are_checked) {
     ffn_source empty = {0};
     options = (ffn_options){.source = &empty};
     cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT);
+    options = (ffn_options){.tools = 4};
+    cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT);
+    static const ffn_machine machines[] = {{0, 1 << 20, 0}, {1 << 15, -1, 0}, {1 << 15, INT64_MAX, 0}};
+    for (int m = 0; m < 3; ++m) {
+        options = (ffn_options){.machine = &machines[m]};
+        cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT, "machine %d", m);
+    }
+    static const ffn_isa without_code[] = {FFN_ISA_AUTO, FFN_ISA_PORTABLE, FFN_ISA_COUNT};
+    for (int i = 0; i < 3; ++i) {
+        ffn_plan plan = {.isa = without_code[i]};
+        options = (ffn_options){.plan = &plan};
+        cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT, "plan for isa %d", (int)plan.isa);
+    }
     for (int isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; ++isa) {
         options = (ffn_options){.isa = (ffn_isa)isa};
         if (!ffn_isa_supported((ffn_isa)isa)) {
@@ -440,6 +453,10 @@ Test(kernel, options_are_checked) {
     cr_expect_null(context, "a failure wrote its output");
     ffn_context_destroy(NULL);
     ffn_kernel_destroy(NULL);
+    ffn_context_counters(NULL, NULL);
+    ffn_kernel_inspect(NULL, 1, NULL);
+    cr_expect_eq(ffn_kernel_scratch_bytes(NULL) + ffn_kernel_hidden_bytes(NULL), 0);
+    cr_expect_null(ffn_kernel_spec(NULL));
 
     ffn_spec bad = {.d_model = 0, .d_ff = 4, .activation = "relu"};
     ffn_kernel *kernel = NULL;
