@@ -11,6 +11,10 @@ target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgCon
 
 # Kernels that tests keep stay in the build folder.
 set(test_environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+if(FFN_SANITIZE MATCHES "address")
+  list(APPEND test_environment
+       LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0)
+endif()
 
 set(suite_timeout 1200)
 if(FFN_SANITIZE)
@@ -49,7 +53,7 @@ if(TARGET ffnpool_internal)
   target_link_libraries(test_pool PRIVATE ffnpool_internal)
 endif()
 
-# ---- Programs that test_compiler runs: libffn inside, libffngen loaded from beside them ----
+# ---- Programs that suites run: libffn inside, libffngen loaded from beside them ----
 
 set(fakes tests/programs/fake_llvm.c)
 set(mallocs tests/programs/failing_malloc.c)
@@ -75,6 +79,28 @@ foreach(kind told untold)
   target_link_libraries(version_${kind} PRIVATE ffn_flags)
   add_dependencies(test_compiler version_${kind})
 endforeach()
+
+add_executable(warm_start tests/programs/warm_start.c)
+target_include_directories(warm_start PRIVATE runtime)
+target_link_libraries(warm_start PRIVATE ffn_flags ffn_internal)
+add_dependencies(warm_start ffngen)
+add_dependencies(test_warm warm_start)
+
+# ---- Kernels of another machine, run; generators that are wrong, found out ----
+
+add_test(NAME aarch64 COMMAND ${PROJECT_SOURCE_DIR}/tests/aarch64.sh $<TARGET_FILE:ffngen_command>)
+set_tests_properties(aarch64 PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 300)
+if(NOT FFN_SANITIZE)
+  set(llvm_folders $<TARGET_PROPERTY:LibLLVM::LibLLVM,INTERFACE_INCLUDE_DIRECTORIES>)
+  add_test(NAME generator_mutants
+           COMMAND ${PROJECT_SOURCE_DIR}/tests/generator_mutants.sh ${CMAKE_C_COMPILER}
+                   ${PROJECT_SOURCE_DIR}/runtime:$<JOIN:${llvm_folders},:>: $<TARGET_OBJECTS:ffngen_command>
+                   $<TARGET_FILE:ffncommand> $<TARGET_FILE:ffngen_internal> $<TARGET_FILE:ffn_internal>
+                   $<TARGET_FILE:ffnblas_internal> $<TARGET_PROPERTY:LibLLVM::LibLLVM,IMPORTED_LOCATION>
+                   ${OpenBLASC_LIBRARY} ${cjson_LINK_LIBRARIES} -lm -lpthread
+           COMMAND_EXPAND_LISTS)
+  set_tests_properties(generator_mutants PROPERTIES LABELS mutants SKIP_RETURN_CODE 77 TIMEOUT 600)
+endif()
 
 # ---- The tree itself ----
 

@@ -237,7 +237,11 @@ Test(cache_limit, eviction_never_takes_a_kernel_in_use) {
 
 Test(cache_limit, memory_and_maps_are_flat_over_many_kernels) {
     NEEDS_IMAGES();
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    enum { SHAPES = 1000, CYCLES = 10000 };
+#else
     enum { SHAPES = 1000, CYCLES = 100000 };
+#endif
     static const size_t limits[] = {(size_t)1 << 30, (size_t)8 << 20}; /* all fit; hardly any does */
     for (int l = 0; l < 2; l++) {
         world w;

@@ -75,7 +75,7 @@ Test(compiler, a_given_file_is_used) {
 
 Test(compiler, libffngen_itself_says_what_the_file_beside_it_says) {
     compiler *c = compiler_create(beside("libffngen.so"));
-    const char *without = compiler_identity(c), *with = ffngen_source()->identity;
+    const char *without = compiler_identity(c, NULL), *with = ffngen_source()->identity;
     cr_assert_not_null(without);
     cr_expect_str_eq(without, with);
     cr_expect_not_null(strstr(with, ffngen_llvm_version()));
@@ -95,7 +95,7 @@ static void expect_load(const char *path, ffn_status expected, const char *word)
 
 Test(compiler, none_is_unsupported_and_says_which_file_was_looked_for) {
     compiler *c = compiler_create("");
-    cr_expect_null(compiler_identity(c));
+    cr_expect_null(compiler_identity(c, NULL));
     compiler_destroy(c);
     expect_load("", FFN_UNSUPPORTED, "options.compiler");
     expect_load("/nowhere/libffngen.so", FFN_UNSUPPORTED, "/nowhere/libffngen.so");
@@ -142,7 +142,7 @@ static void remove_copy(const char *folder) {
 
 Test(compiler, a_library_that_is_not_what_its_file_says_is_not_used_under_that_name) {
     compiler_id id;
-    cr_assert(compiler_id_read(beside(COMPILER_ID_FILE), &id));
+    cr_assert_eq(compiler_id_read(beside(COMPILER_ID_FILE), &id, NULL), FFN_OK);
     char text[sizeof id + 64], folder[64];
     snprintf(text, sizeof text, "generator: %064d\nllvm: %s\nlibllvm: %s\n", 0, id.llvm, id.libllvm);
     HOST("compiler_host", "refused", copy_with_id(folder, text));
@@ -155,7 +155,7 @@ Test(compiler, without_its_text_file_a_library_compiles_and_has_no_name_before) 
     char folder[64];
     const char *library = copy_with_id(folder, NULL);
     compiler *c = compiler_create(library);
-    cr_expect_null(compiler_identity(c));
+    cr_expect_null(compiler_identity(c, NULL));
     compiler_destroy(c);
     HOST("compiler_host", "refused", library);
     expect_words(ffn_status_text(FFN_OK), "");
@@ -172,7 +172,7 @@ Test(compiler, a_damaged_text_file_names_nothing) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char folder[64];
         compiler *c = compiler_create(copy_with_id(folder, texts[i]));
-        cr_expect_null(compiler_identity(c), "text %zu", i);
+        cr_expect_null(compiler_identity(c, NULL), "text %zu", i);
         compiler_destroy(c);
         remove_copy(folder);
     }
@@ -240,6 +240,11 @@ static ffn_status bad_alloc(void *reason, ffn_diag *diag) {
     report_bad_alloc(reason, false);
 }
 
+static ffn_status refuses(void *unused, ffn_diag *diag) {
+    (void)unused, (void)diag;
+    return FFN_UNSUPPORTED;
+}
+
 static ffn_status counted(void *calls, ffn_diag *diag) {
     (void)diag;
     ++*(int *)calls;
@@ -276,6 +281,7 @@ Test(compiler, a_failed_task_does_not_kill_llvm) {
     ffn_bytes out;
     ffn_machine_generic(FFN_ISA_AVX2, &machine, NULL);
     cr_assert_eq(ffn_plan_make(&spec, FFN_ISA_AVX2, FFN_N_1, &machine, &plan, NULL), FFN_OK);
+    cr_expect_eq(guard_run(refuses, NULL, NULL), FFN_UNSUPPORTED);
     ffn_plan wrong = plan;
     wrong.tile_count = 0;
     cr_expect_eq(ffngen_emit(&spec, &wrong, FFNGEN_IMAGE, &out, NULL), FFN_BAD_ARGUMENT);
@@ -340,6 +346,12 @@ Test(compiler, a_child_forked_from_a_build_says_so_and_one_from_an_idle_process_
     expect_success();
 }
 
+Test(compiler, a_child_forked_while_another_thread_loads_never_waits_for_it, .timeout = 300) {
+    NO_SANITIZER("its own locks are held in such a child");
+    HOST("compiler_host", "fork_while_loading");
+    expect_success();
+}
+
 Test(compiler, exit_during_a_build_keeps_its_status, .timeout = 300) {
     HOST("compiler_host", "exit_during", "30");
     expect_success();
@@ -347,6 +359,8 @@ Test(compiler, exit_during_a_build_keeps_its_status, .timeout = 300) {
 
 Test(compiler, a_short_stack_is_refused_and_what_is_asked_for_is_enough) {
     HOST("compiler_host", "on_stack", "256");
+    expect_words(ffn_status_text(FFN_COMPILE_FAILED), "KiB of this thread's stack");
+    HOST("compiler_host", "on_stack", "256", "loaded");
     expect_words(ffn_status_text(FFN_COMPILE_FAILED), "KiB of this thread's stack");
     NO_SANITIZER("its frames are larger");
     HOST("compiler_host", "on_stack", "540");

@@ -158,10 +158,16 @@ typedef struct world { /* made before anything is refused */
     float *x, *want;
 } world;
 
+static void take_back(void *bytes) {
+    (void)bytes;
+    hook.live--;
+}
+
 static ffn_status hand_out(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *bytes, ffn_diag *diag) {
     (void)spec, (void)plan, (void)diag;
     const world *w = self;
-    *bytes = (ffn_bytes){.data = w->image.data, .bytes = w->image.bytes};
+    *bytes = (ffn_bytes){.data = w->image.data, .bytes = w->image.bytes, .release = take_back};
+    hook.live++;
     return FFN_OK;
 }
 
@@ -315,6 +321,39 @@ Test(failure, every_request_may_be_refused) {
         cr_expect_eq(run_refusing(&w, s, -1, false), FFN_OK, "%s, afterwards", scenarios[s].name);
     }
     cr_expect_eq(hook.forbidden, 0, "memory was writable and executable at once");
+    end(&w);
+}
+
+/* What the system grants and the library refuses: nothing is kept of it either. */
+Test(failure, what_is_refused_for_what_it_says_leaves_nothing) {
+    NEEDS_IMAGES();
+    world w;
+    begin(&w);
+    ffn_context *context = NULL;
+    ffn_options options = {.source = &w.source, .store = ""};
+    cr_assert_eq(ffn_context_create(&options, &context, NULL), FFN_OK);
+    ffn_spec other = support_spec("d48-f97-swiglu-bias_up"), wrong = w.spec;
+    strcpy(wrong.activation, "swigulu");
+    ffn_kernel *kernel, *refused = NULL;
+    cr_assert_eq(ffn_kernel_create(context, &other, &kernel, NULL), FFN_OK);
+    hook.what = 0;
+    hook.live = 0;
+    hook.counts_live = true;
+    ffn_status status[4];
+    ffn_context *none = NULL;
+    status[0] = ffn_kernel_create(context, &wrong, &refused, NULL);
+    status[1] = ffn_kernel_prepare(kernel, 1, NULL); /* the source gives the image of another spec */
+    status[2] = ffn_kernel_load(kernel, w.image.data, w.image.bytes - 1, NULL);
+    options.verify = (ffn_verify_mode)77;
+    status[3] = ffn_context_create(&options, &none, NULL);
+    hook.counts_live = false;
+    static const ffn_status want[4] = {FFN_BAD_SPEC, FFN_BAD_IMAGE, FFN_BAD_IMAGE, FFN_BAD_ARGUMENT};
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(status[i], want[i], "refusal %d: %s", i, ffn_status_text(status[i]));
+    cr_expect_eq(hook.live, 0, "%ld not given back", hook.live);
+    cr_expect(refused == NULL && none == NULL);
+    ffn_kernel_destroy(kernel);
+    ffn_context_destroy(context);
     end(&w);
 }
 

@@ -113,16 +113,18 @@ static int status_of(int (*task)(long argument), long argument) {
 /* The identity is known, and stays the same, without and with the library; libLLVM is loaded by compiler_load alone. */
 static int on_demand(int count, char **arguments) {
     compiler *c = compiler_create(count ? arguments[0] : NULL);
-    const char *identity = compiler_identity(c);
+    const char *identity = compiler_identity(c, NULL);
     EXPECT(identity && strstr(identity, "generator ") && strstr(identity, "LLVM "), "identity %s", identity);
     EXPECT(!is_mapped("libLLVM") && !is_mapped("libffngen"), "loaded before it is needed");
     EXPECT(compiler_load(c, &source, &diag) == FFN_OK, "%s", diag.text);
     EXPECT(is_mapped("libLLVM") && is_mapped("libffngen"), "not loaded");
     EXPECT(source->identity && strcmp(identity, source->identity) == 0, "%s / %s", identity, source->identity);
-    EXPECT(compiler_identity(c) == identity, "a second identity");
+    EXPECT(compiler_identity(c, NULL) == identity, "a second identity");
     const ffn_source *again = NULL;
     EXPECT(compiler_load(c, &again, &diag) == FFN_OK && again == source, "another source");
     EXPECT(build() == FFN_OK, "%s", diag.text);
+    EXPECT(!dlsym(RTLD_DEFAULT, "LLVMContextCreate") && !dlsym(RTLD_DEFAULT, "ffngen_source"),
+           "its names are shown to the whole process");
     compiler_destroy(c);
     return 0;
 }
@@ -220,6 +222,52 @@ static int fork_during(int count, char **arguments) {
     return 0;
 }
 
+static atomic_bool loading;
+
+static void *load_in_thread(void *unused) {
+    (void)unused;
+    ffn_diag mine;
+    const ffn_source *found;
+    compiler *c = compiler_create(NULL);
+    atomic_store(&loading, true);
+    ffn_status status = compiler_load(c, &found, &mine);
+    EXPECT(status == FFN_OK, "%s", mine.text);
+    compiler_destroy(c);
+    return NULL;
+}
+
+static int load_in_child(long unused) {
+    (void)unused;
+    return (int)load(NULL);
+}
+
+/* Exit status: that of a load in a child forked so long after another thread began to load. */
+static int fork_from_load(long after_us) {
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, load_in_thread, NULL) == 0, "no thread");
+    while (!atomic_load(&loading))
+        usleep(50);
+    usleep((useconds_t)after_us);
+    int status = status_of(load_in_child, 0);
+    EXPECT(WIFEXITED(status), "forked %ld us into a load: wait status %#x", after_us, (unsigned)status);
+    pthread_join(thread, NULL);
+    return WEXITSTATUS(status);
+}
+
+/* A child forked at any time of a load by another thread never waits for it, and says so if it cannot load. */
+static int fork_while_loading(int count, char **arguments) {
+    (void)count, (void)arguments;
+    int said_so = 0;
+    for (long i = 0; i < 12; i++) {
+        int status = status_of(fork_from_load, i * i * 200);
+        EXPECT(WIFEXITED(status) && (WEXITSTATUS(status) == FFN_COMPILE_FAILED || WEXITSTATUS(status) == FFN_OK),
+               "fork %ld: wait status %#x", i, (unsigned)status);
+        said_so += WEXITSTATUS(status) == FFN_COMPILE_FAILED;
+    }
+    EXPECT(said_so > 0, "no child was forked during a load");
+    return 0;
+}
+
 static void *build_deep(void *status) {
     static const ffn_n_class classes[] = {FFN_N_1, FFN_N_2_4, FFN_N_5_16, FFN_N_17_UP};
     char text[1024] = "d64-f256-act(", closing[512] = ")";
@@ -234,15 +282,19 @@ static void *build_deep(void *status) {
     return NULL;
 }
 
-/* A thread of so many KiB of stack is refused, before anything is loaded, or is enough for all. */
+/* A thread of so many KiB of stack is refused, before anything is loaded, or is enough for all; or is refused where
+ * another thread has loaded it ("loaded"). */
 static int on_stack(int count, char **arguments) {
     pthread_attr_t attributes;
     pthread_t thread;
     ffn_status status = FFN_OK;
+    bool loaded = count > 1;
+    EXPECT(!loaded || load(NULL) == FFN_OK, "%s", diag.text);
     pthread_attr_init(&attributes);
     EXPECT(pthread_attr_setstacksize(&attributes, (size_t)(count ? atol(arguments[0]) : 0) << 10) == 0, "bad size");
     EXPECT(pthread_create(&thread, &attributes, build_deep, &status) == 0, "no thread");
     pthread_join(thread, NULL);
+    EXPECT(status == FFN_OK || loaded || !is_mapped("libLLVM"), "loaded all the same");
     printf("%s: %s\n", ffn_status_text(status), status ? diag.text : "");
     return 0;
 }
@@ -336,11 +388,17 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         int (*run)(int count, char **arguments);
-    } situations[] = {{"on_demand", on_demand},     {"refused", refused},
-                      {"second_llvm", second_llvm}, {"compile", compile},
-                      {"exit_during", exit_during}, {"fork_during", fork_during},
-                      {"on_stack", on_stack},       {"within", within},
-                      {"unload", unload},           {"out_of_memory", out_of_memory}};
+    } situations[] = {{"on_demand", on_demand},
+                      {"refused", refused},
+                      {"second_llvm", second_llvm},
+                      {"compile", compile},
+                      {"exit_during", exit_during},
+                      {"fork_during", fork_during},
+                      {"on_stack", on_stack},
+                      {"fork_while_loading", fork_while_loading},
+                      {"within", within},
+                      {"unload", unload},
+                      {"out_of_memory", out_of_memory}};
     for (size_t i = 0; count > 1 && i < sizeof situations / sizeof *situations; i++)
         if (strcmp(arguments[1], situations[i].name) == 0)
             return situations[i].run(count - 2, arguments + 2);
