@@ -1,7 +1,7 @@
 /* calls.c: see calls.h
  *
- * exit() destroys LLVM's static objects while other threads may still use them. It runs what was registered last first:
- * our function comes after the objects made when libLLVM was loaded, and statics.h sees to those made later. */
+ * exit() runs what was registered last first. Our function is registered when libffngen is loaded; if the program had
+ * loaded libLLVM before, that is after LLVM's static objects, and else statics.h sees to it that none are destroyed. */
 #define _POSIX_C_SOURCE 200809L
 #include "calls.h"
 
@@ -12,20 +12,24 @@
 #include "diag.h"
 #include "inflight.h"
 
-#define EXIT_WAIT_MS 20000 /* many times the longest build: only one that hangs is left behind */
+#define EXIT_WAIT_S 20 /* many times the longest build: only one that hangs is left behind */
 
 static inflight calls;
 static atomic_bool process_ends;
 
 static void wait_for_calls(void) {
     atomic_store(&process_ends, true);
-    for (int ms = 0; ms < EXIT_WAIT_MS && inflight_count(&calls) > 0; ms++)
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (time_t end = now.tv_sec + EXIT_WAIT_S; inflight_count(&calls) > 0 && now.tv_sec < end;) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    }
 }
 
 static int exit_watch = -1; /* what atexit said */
 
-/* At load, when libLLVM has just been initialised: later than that, exit() may have begun. */
+/* At load: later than that, exit() may have begun. */
 __attribute__((constructor)) static void watch_exit(void) {
     exit_watch = atexit(wait_for_calls);
 }
@@ -35,11 +39,18 @@ ffn_status calls_enter(ffn_diag *diag) {
         return diag_fail(diag, FFN_COMPILE_FAILED,
                          "this process was forked while LLVM was at work in another thread: nothing can be compiled "
                          "here, but images can be loaded");
-    if (exit_watch == 0 && !atomic_load(&process_ends))
-        return FFN_OK;
-    inflight_leave(&calls);
-    return exit_watch ? diag_fail(diag, FFN_OUT_OF_MEMORY, "libffngen was loaded while memory or the process ended")
-                      : diag_fail(diag, FFN_COMPILE_FAILED, "the process is ending: nothing is compiled any more");
+    ffn_status status =
+        exit_watch ? diag_fail(diag, FFN_OUT_OF_MEMORY, "libffngen was loaded while memory or the process ended")
+                   : calls_go_on(diag);
+    if (status)
+        inflight_leave(&calls);
+    return status;
+}
+
+ffn_status calls_go_on(ffn_diag *diag) {
+    return atomic_load(&process_ends)
+               ? diag_fail(diag, FFN_COMPILE_FAILED, "the process is ending: nothing is compiled any more")
+               : FFN_OK;
 }
 
 void calls_leave(void) {

@@ -9,5 +9,8 @@
  * before it destroys what LLVM made when it was loaded. */
 ffn_status calls_enter(ffn_diag *diag);
 void calls_leave(void);
+/* COMPILE_FAILED once the process ends. Asked between the steps of a call, and after a wait, so that exit() need not
+ * wait for the whole of every call. */
+ffn_status calls_go_on(ffn_diag *diag);
 
 #endif

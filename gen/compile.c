@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
 #include "diag.h"
 #include "ffngen.h"
 #include "formula.h"
@@ -53,6 +54,11 @@ static ffn_status compile(void *argument, ffn_diag *diag) {
     ir_begin(&g, j->isa, name);
     LLVMContextSetDiagnosticHandler(g.context, ignore_diagnostic, NULL);
     nest_build(&g, j->spec, j->plan, &j->layout, j->graph);
+    status = calls_go_on(diag);
+    if (status) {
+        ir_end(&g);
+        return status;
+    }
     if (j->format != FFNGEN_IMAGE) {
         status = object_write(&g, j->format, &j->out, diag);
     } else {

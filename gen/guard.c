@@ -127,7 +127,7 @@ static ffn_status run_hooked(guard_task task, void *argument, ffn_diag *diag) {
     return status;
 }
 
-static void keep_statics(void) {
+__attribute__((constructor)) static void keep_statics(void) {
     statics_keep(is_guarded);
 }
 
@@ -135,14 +135,13 @@ static void keep_statics(void) {
  * left half made when LLVM died under it. Locks are taken between calls_enter and calls_leave alone: a child forked
  * while one was held gets no further than calls_enter. */
 static ffn_status run_first(guard_task task, void *argument, ffn_diag *diag) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static atomic_bool proven;
     if (atomic_load(&proven))
         return run_hooked(task, argument, diag);
     pthread_mutex_lock(&lock);
-    pthread_once(&once, keep_statics);
-    ffn_status status = run_hooked(task, argument, diag);
+    ffn_status status = calls_go_on(diag);
+    status = status ? status : run_hooked(task, argument, diag);
     if (!status)
         atomic_store(&proven, true);
     pthread_mutex_unlock(&lock);

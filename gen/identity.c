@@ -2,14 +2,13 @@
  *
  * The line is that of runtime/compiler_id.h, from what this library was built from and the libLLVM that it is bound to
  * in this process. */
-#define _GNU_SOURCE
 #include "identity.h"
 
-#include <dlfcn.h>
 #include <llvm-c/Core.h>
 #include <pthread.h>
 #include <stdio.h>
 
+#include "compiler_find.h"
 #include "compiler_id.h"
 #include "ffngen.h"
 
@@ -18,12 +17,8 @@ static char line[COMPILER_ID_BYTES];
 static void make_line(void) {
     compiler_id id = {.generator = FFNGEN_GENERATOR_HASH};
     LLVMContextRef (*bound)(void) = LLVMContextCreate;
-    Dl_info libllvm;
-    if (dladdr(*(void **)&bound, &libllvm) == 0)
-        return;
     snprintf(id.llvm, sizeof id.llvm, "%s", ffngen_llvm_version());
-    snprintf(id.libllvm, sizeof id.libllvm, "%s", libllvm.dli_fname);
-    if (!compiler_id_line(&id, line))
+    if (!compiler_file_of(*(void **)&bound, id.libllvm) || !compiler_id_line(&id, line))
         line[0] = '\0';
 }
 

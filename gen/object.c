@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
 #include "diag.h"
 
 /* As good as default<O2> on these modules and several times cheaper: the loops are written unrolled already. */
@@ -77,6 +78,7 @@ ffn_status object_write(ir *g, ffngen_format format, ffn_bytes *out, ffn_diag *d
     LLVMDisposeTargetData(layout);
 
     ffn_status status = optimise(g, machine, diag);
+    status = status ? status : calls_go_on(diag);
     if (status == FFN_OK && format == FFNGEN_IR) {
         char *text = LLVMPrintModuleToString(g->module);
         status = text ? copy_out(text, strlen(text), out, diag)

@@ -1,6 +1,8 @@
 /* statics.c: see statics.h
  *
- * libLLVM calls __cxa_atexit through a slot of its own, which the dynamic linker has filled; here it is filled anew. */
+ * libLLVM calls __cxa_atexit through a slot of its own, which the dynamic linker has filled; here it is filled anew.
+ * Its load is what lies between the first and the last of its initialisers, so both are replaced too, by functions that
+ * call them. */
 #define _GNU_SOURCE
 #include "statics.h"
 
@@ -13,13 +15,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-typedef int (*register_function)(void (*destroy)(void *), void *object, void *library);
+typedef void (*initialiser)(int count, char **arguments, char **environment);
+typedef _Atomic(uintptr_t) slot; /* holds the address of a function */
+
+int __cxa_atexit(void (*destroy)(void *), void *object, void *library);
 
 static bool (*is_in_build)(void);
-static register_function libc_register;
+static _Thread_local __attribute__((tls_model("initial-exec"))) bool is_in_load;
+static initialiser first_initialiser, last_initialiser;
 
-static int register_unless_in_build(void (*destroy)(void *), void *object, void *library) {
-    return is_in_build() ? 0 : libc_register(destroy, object, library);
+static int register_unless_kept(void (*destroy)(void *), void *object, void *library) {
+    return is_in_load || is_in_build() ? 0 : __cxa_atexit(destroy, object, library);
+}
+
+static void initialise_first(int count, char **arguments, char **environment) {
+    is_in_load = true;
+    first_initialiser(count, arguments, environment);
+}
+
+static void initialise_last(int count, char **arguments, char **environment) {
+    last_initialiser(count, arguments, environment);
+    is_in_load = false;
 }
 
 typedef struct library {
@@ -68,7 +84,7 @@ static size_t number(const library *l, ElfW(Xword) tag) {
 }
 
 /* The slot of one table that stands for __cxa_atexit, or NULL. */
-static _Atomic(register_function) *find_slot(const library *l, ElfW(Xword) table, ElfW(Xword) table_bytes) {
+static slot *find_slot(const library *l, ElfW(Xword) table, ElfW(Xword) table_bytes) {
     const ElfW(Rela) *r = address(l, table);
     const ElfW(Sym) *symbols = address(l, DT_SYMTAB);
     const char *names = address(l, DT_STRTAB);
@@ -80,22 +96,39 @@ static _Atomic(register_function) *find_slot(const library *l, ElfW(Xword) table
     return NULL;
 }
 
+/* False, and all as it was, if the slot cannot be written. */
+static bool fill(const library *l, slot *s, uintptr_t function) {
+    uintptr_t at = (uintptr_t)s, page = at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    size_t bytes = at + sizeof *s - page;
+    bool constant = at >= l->constant && at < l->constant_end;
+    if (constant && mprotect((void *)page, bytes, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    atomic_store(s, function);
+    if (constant)
+        mprotect((void *)page, bytes, PROT_READ);
+    return true;
+}
+
+/* If libLLVM was initialised before, nobody reads these slots any more. The last one is filled first: what begins must
+ * end. */
+static void watch_load(const library *l) {
+    slot *initialisers = (slot *)address(l, DT_INIT_ARRAY);
+    size_t count = number(l, DT_INIT_ARRAYSZ) / sizeof *initialisers;
+    if (!initialisers || count < 2)
+        return;
+    first_initialiser = (initialiser)atomic_load(initialisers);
+    last_initialiser = (initialiser)atomic_load(initialisers + count - 1);
+    if (fill(l, initialisers + count - 1, (uintptr_t)initialise_last))
+        fill(l, initialisers, (uintptr_t)initialise_first);
+}
+
 void statics_keep(bool (*in_build)(void)) {
     library l = {0};
     if (!dl_iterate_phdr(find_llvm, &l) || !l.dynamic)
         return;
-    _Atomic(register_function) *slot = find_slot(&l, DT_JMPREL, DT_PLTRELSZ);
-    slot = slot ? slot : find_slot(&l, DT_RELA, DT_RELASZ);
-    if (!slot)
-        return;
-    uintptr_t at = (uintptr_t)slot, page = at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-    size_t bytes = at + sizeof *slot - page;
-    bool constant = at >= l.constant && at < l.constant_end;
-    if (constant && mprotect((void *)page, bytes, PROT_READ | PROT_WRITE) != 0)
-        return;
+    slot *s = find_slot(&l, DT_JMPREL, DT_PLTRELSZ);
+    s = s ? s : find_slot(&l, DT_RELA, DT_RELASZ);
     is_in_build = in_build;
-    libc_register = atomic_load(slot);
-    atomic_store(slot, register_unless_in_build);
-    if (constant)
-        mprotect((void *)page, bytes, PROT_READ);
+    if (s && fill(&l, s, (uintptr_t)register_unless_kept))
+        watch_load(&l);
 }

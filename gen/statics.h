@@ -1,14 +1,16 @@
-/* statics.h: static objects that LLVM makes at first use -> objects that live as long as the process
+/* statics.h: LLVM's static objects -> objects that live as long as the process
  *
- * exit() destroys what was made last first, so that nothing registered before a build can keep exit() from taking such
- * an object away under it. In builds of ours libLLVM's registrations with exit() therefore lead nowhere. */
+ * exit() destroys what was made last first, while other threads may still load LLVM or build. Objects that libLLVM
+ * makes while libffngen is loaded, and those that it makes at their first use in a build of ours, are therefore kept:
+ * its registrations with exit() then lead nowhere. */
 #ifndef FFNGEN_STATICS_H
 #define FFNGEN_STATICS_H
 
 #include <stdbool.h>
 
 /* `in_build` tells if the calling thread is in a build of ours: what LLVM makes for others is destroyed as ever. Call
- * it once, before the first build. Where libLLVM cannot be found or changed, all stays as it is. */
+ * it once, while libffngen is loaded: the objects of libLLVM's own load are kept only if it is initialised after us, as
+ * the linker's -z initfirst asks for. Where libLLVM cannot be found or changed, all stays as it is. */
 void statics_keep(bool (*in_build)(void));
 
 #endif

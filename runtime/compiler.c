@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "compiler_find.h"
 #include "compiler_id.h"
@@ -27,14 +28,25 @@
 struct compiler {
     char *path; /* NULL: looked for */
     _Atomic(char *) identity;
+    atomic_bool remarked; /* that there is no identity */
     _Atomic(const ffn_source *) source;
 };
 
 static inflight loads; /* of the whole process: the dynamic linker is one */
 
+/* Where the current folder cannot be told a relative path stays one, which is never found. */
+static char *make_absolute(const char *path) {
+    char *here = *path && *path != '/' ? getcwd(NULL, 0) : NULL;
+    char *absolute = here ? malloc(strlen(here) + strlen(path) + 2) : strdup(path);
+    if (here && absolute)
+        sprintf(absolute, "%s/%s", here, path);
+    free(here);
+    return absolute;
+}
+
 compiler *compiler_create(const char *path) {
     compiler *c = calloc(1, sizeof *c);
-    if (c && path && !(c->path = strdup(path))) {
+    if (c && path && !(c->path = make_absolute(path))) {
         free(c);
         return NULL;
     }
@@ -49,30 +61,37 @@ void compiler_destroy(compiler *c) {
     }
 }
 
-static bool read_id(const char *file, compiler_id *id) {
+static ffn_status read_id(const char *file, compiler_id *id, ffn_diag *diag) {
     char beside[PATH_MAX + sizeof COMPILER_ID_FILE];
     snprintf(beside, sizeof beside, "%.*s" COMPILER_ID_FILE, (int)(strrchr(file, '/') + 1 - file), file);
-    return compiler_id_read(beside, id);
+    return compiler_id_read(beside, id, diag);
 }
 
 /* The first line published stays: images are kept under it. */
-static const char *publish_identity(compiler *c, const compiler_id *id) {
+static ffn_status publish_identity(compiler *c, const compiler_id *id, ffn_diag *diag) {
     char line[COMPILER_ID_BYTES], *known = NULL, *made;
-    if (!compiler_id_line(id, line) || !(made = strdup(line)))
-        return NULL;
-    if (atomic_compare_exchange_strong(&c->identity, &known, made))
-        return made;
-    free(made);
-    return known;
+    if (!compiler_id_line(id, line))
+        return diag_fail(diag, FFN_SYSTEM, COMPILER_ID_FILE ": the libLLVM that it names is not there: %s",
+                         id->libllvm);
+    if (!(made = strdup(line)))
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "libffngen: no memory for its name");
+    if (!atomic_compare_exchange_strong(&c->identity, &known, made))
+        free(made);
+    return FFN_OK;
 }
 
-const char *compiler_identity(compiler *c) {
+const char *compiler_identity(compiler *c, ffn_diag *remark) {
     const char *known = atomic_load(&c->identity);
     char file[PATH_MAX];
     compiler_id id;
-    if (known || (c->path && !*c->path) || !compiler_find(c->path, file) || !read_id(file, &id))
+    if (known || (c->path && !*c->path) || !compiler_find(c->path, file))
         return known;
-    return publish_identity(c, &id);
+    ffn_diag why;
+    ffn_status status = read_id(file, &id, &why);
+    status = status ? status : publish_identity(c, &id, &why);
+    if (status && remark && !atomic_exchange(&c->remarked, true))
+        diag_fail(remark, FFN_OK, "disk store: not used, for the compiler's images have no name: %s", why.text);
+    return atomic_load(&c->identity);
 }
 
 /* libLLVM's constructors end the process where memory runs out: better to find out before. */
@@ -108,10 +127,24 @@ static ffn_status open_source(compiler *c, const char *file, void *library, cons
     return FFN_OK;
 }
 
+/* The linker would wait for who writes to a pipe. */
+static ffn_status check_regular(const char *file, ffn_diag *diag) {
+    struct stat found;
+    if (stat(file, &found) != 0 || !S_ISREG(found.st_mode))
+        return diag_fail(diag, FFN_SYSTEM, "libffngen: %s is not a regular file", file);
+    return FFN_OK;
+}
+
 static ffn_status load(compiler *c, const ffn_source **source, ffn_diag *diag) {
     char file[PATH_MAX];
+    ffn_status status = compiler_scope_check(diag);
+    if (status)
+        return status;
     if (!compiler_find(c->path, file))
         return diag_fail(diag, FFN_UNSUPPORTED, "libffngen: %s is not there; options.compiler can name its file", file);
+    status = check_regular(file, diag);
+    if (status)
+        return status;
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (!library) {
         size_t left;
@@ -119,10 +152,10 @@ static ffn_status load(compiler *c, const ffn_source **source, ffn_diag *diag) {
             return diag_fail(diag, FFN_COMPILE_FAILED, "libffngen: %zu KiB of this thread's stack are left, %zu needed",
                              left >> 10, STACK_NEEDED_BYTES >> 10);
         compiler_id id = {0};
-        if (read_id(file, &id))
-            publish_identity(c, &id);
+        if (!read_id(file, &id, NULL))
+            publish_identity(c, &id, NULL);
         int mode;
-        ffn_status status = check_room(file, &id, diag);
+        status = check_room(file, &id, diag);
         status = status ? status : compiler_scope_mode(id.libllvm, &mode, diag);
         if (status)
             return status;

@@ -6,11 +6,11 @@
 #include "compiler_find.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include "ffn.h"
 
@@ -27,24 +27,40 @@ static const struct {
     const char *name;
 } folders[] = {{false, ""}, {true, "../lib/"}, {true, "../lib/" TRIPLET "/"}, {true, "../lib64/"}};
 
-/* The object that this code is in, a program or a library. */
-static bool own_file(char file[PATH_MAX], bool *program) {
-    Dl_info own, entry;
-    if (dladdr((const void *)folders, &own) == 0)
-        return false;
-    *program = dladdr((const void *)getauxval(AT_ENTRY), &entry) != 0 && entry.dli_fbase == own.dli_fbase;
-    if (!*program)
-        return realpath(own.dli_fname, file) != NULL;
-    ssize_t length = readlink("/proc/self/exe", file, PATH_MAX - 1); /* its dli_fname is argv[0], whatever that is */
-    if (length <= 0)
-        return false;
-    file[length] = '\0';
-    return true;
+/* Also true of all code of a static program, where dladdr knows nothing. */
+static bool is_in_program(const void *address) {
+    Dl_info object, program;
+    return dladdr(address, &object) == 0 ||
+           (dladdr((const void *)getauxval(AT_ENTRY), &program) != 0 && program.dli_fbase == object.dli_fbase);
+}
+
+/* As the system names what it has mapped there. */
+static bool find_mapped(uintptr_t address, char file[PATH_MAX]) {
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128];
+    bool found = false;
+    while (maps && !found && fgets(line, sizeof line, maps)) {
+        uintptr_t begin, end;
+        int name = 0;
+        line[strcspn(line, "\n")] = '\0';
+        found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &begin, &end, &name) == 2 && name &&
+                address >= begin && address < end && realpath(line + name, file);
+    }
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+bool compiler_file_of(const void *address, char file[PATH_MAX]) {
+    Dl_info object; /* a program's dli_fname is argv[0], a library's what it was loaded by: both may be relative */
+    if (!is_in_program(address) && dladdr(address, &object) != 0 && *object.dli_fname == '/')
+        return realpath(object.dli_fname, file) != NULL;
+    return find_mapped((uintptr_t)address, file);
 }
 
 bool compiler_find(const char *path, char file[PATH_MAX]) {
     if (path) {
-        if (realpath(path, file))
+        if (*path == '/' && realpath(path, file))
             return true;
         snprintf(file, PATH_MAX, "%s", path);
         return false;
@@ -53,8 +69,8 @@ bool compiler_find(const char *path, char file[PATH_MAX]) {
     snprintf(names[0], sizeof names[0], "%s.%.*s", names[1], (int)strcspn(FFN_VERSION, "."), FFN_VERSION);
     snprintf(file, PATH_MAX, "%s", names[0]);
     char own[PATH_MAX], tried[2 * PATH_MAX];
-    bool program;
-    if (!own_file(own, &program))
+    bool program = is_in_program(folders);
+    if (!compiler_file_of(folders, own))
         return false;
     *(strrchr(own, '/') + 1) = '\0';
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)

@@ -2,9 +2,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include "compiler_id.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "diag.h"
 
 /* The rest of `line` after `key`, if it begins with it and fits. */
 static bool take(const char *line, const char *key, char *value, size_t value_bytes) {
@@ -15,10 +20,25 @@ static bool take(const char *line, const char *key, char *value, size_t value_by
     return true;
 }
 
-bool compiler_id_read(const char *file, compiler_id *id) {
-    FILE *stream = fopen(file, "re");
+/* Does not wait for what is no regular file, as a pipe. */
+static FILE *open_regular(const char *file) {
+    struct stat found;
+    int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return NULL;
+    bool regular = fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+    FILE *stream = regular ? fdopen(descriptor, "r") : NULL;
+    if (!stream) {
+        close(descriptor);
+        errno = regular ? errno : EINVAL;
+    }
+    return stream;
+}
+
+ffn_status compiler_id_read(const char *file, compiler_id *id, ffn_diag *diag) {
+    FILE *stream = open_regular(file);
     if (!stream)
-        return false;
+        return diag_fail(diag, FFN_SYSTEM, "%s: %s", file, strerror(errno));
     memset(id, 0, sizeof *id);
     const struct {
         const char *key;
@@ -34,7 +54,9 @@ bool compiler_id_read(const char *file, compiler_id *id) {
             take(line, fields[i].key, fields[i].value, fields[i].bytes);
     }
     fclose(stream);
-    return id->generator[0] && id->llvm[0] && id->libllvm[0];
+    if (!id->generator[0] || !id->llvm[0] || id->libllvm[0] != '/')
+        return diag_fail(diag, FFN_SYSTEM, "%s: it must have a generator, an llvm and an absolute libllvm", file);
+    return FFN_OK;
 }
 
 bool compiler_id_line(const compiler_id *id, char line[COMPILER_ID_BYTES]) {

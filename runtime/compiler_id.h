@@ -6,7 +6,8 @@
 #define FFN_COMPILER_ID_H
 
 #include <stdbool.h>
-#include <stddef.h>
+
+#include "ffn.h"
 
 #define COMPILER_ID_BYTES 256
 #define COMPILER_ID_FILE "libffngen.id"
@@ -17,8 +18,8 @@ typedef struct compiler_id { /* the lines of libffngen.id */
     char libllvm[4096]; /* file; stands in the line by its size and date */
 } compiler_id;
 
-/* False if the file is missing or is not one of these. */
-bool compiler_id_read(const char *file, compiler_id *id);
+/* SYSTEM if the file cannot be read or is not one of these. */
+ffn_status compiler_id_read(const char *file, compiler_id *id, ffn_diag *diag);
 /* False if the libLLVM is not there. */
 bool compiler_id_line(const compiler_id *id, char line[COMPILER_ID_BYTES]);
 

@@ -10,6 +10,8 @@
 #include "compiler_scope.h"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 
 #include "diag.h"
@@ -36,6 +38,14 @@ static bool same_file(const char *a, const char *b) {
     struct stat a_stat, b_stat;
     return stat(a, &a_stat) == 0 && stat(b, &b_stat) == 0 && a_stat.st_dev == b_stat.st_dev &&
            a_stat.st_ino == b_stat.st_ino;
+}
+
+ffn_status compiler_scope_check(ffn_diag *diag) {
+    const ElfW(Phdr) *header = (const void *)getauxval(AT_PHDR);
+    for (size_t i = 0, count = getauxval(AT_PHNUM); header && i < count; i++)
+        if (header[i].p_type == PT_INTERP)
+            return FFN_OK;
+    return diag_fail(diag, FFN_UNSUPPORTED, "libffngen: a static program cannot load a compiler; link it dynamically");
 }
 
 ffn_status compiler_scope_mode(const char *libllvm, int *mode, ffn_diag *diag) {

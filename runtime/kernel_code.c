@@ -143,9 +143,12 @@ static ffn_status find_source(ffn_context *context, const ffn_source **source, f
 
 ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
                               ffn_diag *remark, ffn_diag *diag) {
-    const char *identity = context->source != NULL     ? context->source->identity
-                           : context->compiler != NULL ? compiler_identity(context->compiler)
-                                                       : NULL;
+    const char *identity = NULL;
+    if (context->source != NULL) {
+        identity = context->source->identity;
+    } else if (context->compiler != NULL) {
+        identity = compiler_identity(context->compiler, context->store != NULL ? remark : NULL);
+    }
     const store_key key = {.spec = &shape->spec, .plan = plan, .identity = identity};
     bool stored = context->store != NULL && identity != NULL;
     ffn_status status = FFN_OK;
