@@ -87,7 +87,7 @@ static int thread_count(void) {
     return count;
 }
 
-/* Seen from inside a run, where a helper thread would be at work. */
+/* Seen from inside a run, where a thread of the library's own would be at work. */
 static atomic_int most_threads;
 
 static void count_threads(void *self, int64_t count, void (*task)(void *argument, int64_t i), void *argument) {
