@@ -112,9 +112,9 @@ static bool fill(const library *l, slot *s, uintptr_t function) {
 /* If libLLVM was initialised before, nobody reads these slots any more. The last one is filled first: what begins must
  * end. */
 static void watch_load(const library *l) {
-    slot *initialisers = (slot *)address(l, DT_INIT_ARRAY);
+    slot *initialisers = (slot *)(l->base + number(l, DT_INIT_ARRAY)); /* which no dynamic linker relocates in place */
     size_t count = number(l, DT_INIT_ARRAYSZ) / sizeof *initialisers;
-    if (!initialisers || count < 2)
+    if (count < 2)
         return;
     first_initialiser = (initialiser)atomic_load(initialisers);
     last_initialiser = (initialiser)atomic_load(initialisers + count - 1);

@@ -6,6 +6,7 @@
 #include "compiler.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,8 +38,10 @@ static inflight loads; /* of the whole process: the dynamic linker is one */
 /* Where the current folder cannot be told a relative path stays one, which is never found. */
 static char *make_absolute(const char *path) {
     char *here = *path && *path != '/' ? getcwd(NULL, 0) : NULL;
-    char *absolute = here ? malloc(strlen(here) + strlen(path) + 2) : strdup(path);
-    if (here && absolute)
+    if (!here)
+        return *path && *path != '/' && errno == ENOMEM ? NULL : strdup(path);
+    char *absolute = malloc(strlen(here) + strlen(path) + 2);
+    if (absolute)
         sprintf(absolute, "%s/%s", here, path);
     free(here);
     return absolute;

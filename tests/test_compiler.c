@@ -3,7 +3,6 @@
  * What happens to a whole process happens to programs of their own: tests/programs/compiler_host.c says what each
  * situation expects. */
 #define _GNU_SOURCE
-#include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,64 +16,22 @@
 #include "guard.h"
 #include "inflight.h"
 #include "stack.h"
-#include "support_command.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if !defined(SANITIZED)
-#define SANITIZED 0
-#endif
-
-/* Where this suite, its hosts and the libraries are. */
-static const char *beside(const char *name) {
-    static char paths[4][4096];
-    static int next;
-    char *path = paths[next++ % 4];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof paths[0] - 64);
-    cr_assert_gt(length, 0);
-    path[length] = '\0';
-    strcpy(strrchr(path, '/') + 1, name);
-    return path;
-}
-
-/* Runs one situation in one host; what it prints is shown where it fails. */
-#define HOST(host, ...) support_run(beside(host), -1, (const char *const[]){__VA_ARGS__, NULL})
-
-static void expect_success(void) {
-    if (support_result.status == 77)
-        cr_skip_test("the situation cannot be had here");
-    cr_assert_eq(support_result.status, 0, "status %d: %s%s", support_result.status, support_result.out,
-                 support_result.err);
-}
-
-static void expect_words(const char *first, const char *second) {
-    expect_success();
-    cr_expect(strstr(support_result.out, first) && strstr(support_result.out, second), "%s", support_result.out);
-}
-
-#define NO_SANITIZER(why) \
-    if (SANITIZED)        \
-    cr_skip_test(why)
+#include "support_host.h"
 
 /* ---- On demand ---- */
 
 Test(compiler, libffngen_is_found_beside_the_program_and_loaded_when_asked_for) {
     HOST("compiler_host", "on_demand");
-    expect_success();
+    support_expect_success();
 }
 
 Test(compiler, a_given_file_is_used) {
-    HOST("compiler_host", "on_demand", beside("libffngen.so"));
-    expect_success();
+    HOST("compiler_host", "on_demand", support_beside("libffngen.so"));
+    support_expect_success();
 }
 
 Test(compiler, libffngen_itself_says_what_the_file_beside_it_says) {
-    compiler *c = compiler_create(beside("libffngen.so"));
+    compiler *c = compiler_create(support_beside("libffngen.so"));
     const char *without = compiler_identity(c, NULL), *with = ffngen_source()->identity;
     cr_assert_not_null(without);
     cr_expect_str_eq(without, with);
@@ -83,83 +40,49 @@ Test(compiler, libffngen_itself_says_what_the_file_beside_it_says) {
     compiler_destroy(c);
 }
 
-static void expect_load(const char *path, ffn_status expected, const char *word) {
-    compiler *c = compiler_create(path);
-    const ffn_source *source = NULL;
-    ffn_diag diag = {.text = ""};
-    cr_expect_eq(compiler_load(c, &source, &diag), expected, "%s", diag.text);
-    cr_expect_not_null(strstr(diag.text, word), "%s", diag.text);
-    cr_expect_null(source);
-    compiler_destroy(c);
-}
-
 Test(compiler, none_is_unsupported_and_says_which_file_was_looked_for) {
     compiler *c = compiler_create("");
     cr_expect_null(compiler_identity(c, NULL));
     compiler_destroy(c);
-    expect_load("", FFN_UNSUPPORTED, "options.compiler");
-    expect_load("/nowhere/libffngen.so", FFN_UNSUPPORTED, "/nowhere/libffngen.so");
+    support_expect_load("", FFN_UNSUPPORTED, "options.compiler");
+    support_expect_load("/nowhere/libffngen.so", FFN_UNSUPPORTED, "/nowhere/libffngen.so");
     compiler_destroy(NULL);
 }
 
 Test(compiler, a_file_that_is_no_libffngen_is_refused_by_name) {
     NO_SANITIZER("this suite links LLVM, and without a text file it counts as another one");
-    expect_load("/dev/null", FFN_SYSTEM, "/dev/null");
-    expect_load("/etc/passwd", FFN_SYSTEM, "/etc/passwd");
-    expect_load(beside("libffn.so"), FFN_SYSTEM, "not a libffngen of ffngen " FFN_VERSION);
+    support_expect_load("/dev/null", FFN_SYSTEM, "/dev/null");
+    support_expect_load("/etc/passwd", FFN_SYSTEM, "/etc/passwd");
+    support_expect_load(support_beside("libffn.so"), FFN_SYSTEM, "not a libffngen of ffngen " FFN_VERSION);
 }
 
 Test(compiler, a_libffngen_of_another_version_is_refused_before_it_is_used) {
-    HOST("compiler_host", "refused", beside("libversion_told.so"));
-    expect_words(ffn_status_text(FFN_SYSTEM), "belongs to ffngen 0.0.1");
-    HOST("compiler_host", "refused", beside("libversion_untold.so"));
-    expect_words(ffn_status_text(FFN_SYSTEM), "it has no ffngen_version");
-}
-
-/* A folder with a copy of libffngen.so and a text file of our own. */
-static const char *copy_with_id(char folder[64], const char *id) {
-    static char library[128], command[4300], file[128];
-    strcpy(folder, "/tmp/ffn_test_compiler_XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    snprintf(library, sizeof library, "%s/libffngen.so", folder);
-    snprintf(command, sizeof command, "cp '%s' %s", beside("libffngen.so"), library);
-    cr_assert_eq(system(command), 0);
-    if (id) {
-        snprintf(file, sizeof file, "%s/" COMPILER_ID_FILE, folder);
-        FILE *stream = fopen(file, "w");
-        cr_assert_not_null(stream);
-        fputs(id, stream);
-        fclose(stream);
-    }
-    return library;
-}
-
-static void remove_copy(const char *folder) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_assert_eq(system(command), 0);
+    HOST("compiler_host", "refused", support_beside("libversion_told.so"));
+    support_expect_words(ffn_status_text(FFN_SYSTEM), "belongs to ffngen 0.0.1");
+    HOST("compiler_host", "refused", support_beside("libversion_untold.so"));
+    support_expect_words(ffn_status_text(FFN_SYSTEM), "it has no ffngen_version");
 }
 
 Test(compiler, a_library_that_is_not_what_its_file_says_is_not_used_under_that_name) {
     compiler_id id;
-    cr_assert_eq(compiler_id_read(beside(COMPILER_ID_FILE), &id, NULL), FFN_OK);
+    cr_assert_eq(compiler_id_read(support_beside(COMPILER_ID_FILE), &id, NULL), FFN_OK);
     char text[sizeof id + 64], folder[64];
     snprintf(text, sizeof text, "generator: %064d\nllvm: %s\nlibllvm: %s\n", 0, id.llvm, id.libllvm);
-    HOST("compiler_host", "refused", copy_with_id(folder, text));
-    expect_words(ffn_status_text(FFN_SYSTEM), "0000000000");
-    expect_words("the library \"generator ", id.generator);
-    remove_copy(folder);
+    HOST("compiler_host", "refused", support_copy_libffngen(folder, text));
+    support_expect_words(ffn_status_text(FFN_SYSTEM), "0000000000");
+    support_expect_words("the library \"generator ", id.generator);
+    support_remove(folder);
 }
 
 Test(compiler, without_its_text_file_a_library_compiles_and_has_no_name_before) {
     char folder[64];
-    const char *library = copy_with_id(folder, NULL);
+    const char *library = support_copy_libffngen(folder, NULL);
     compiler *c = compiler_create(library);
     cr_expect_null(compiler_identity(c, NULL));
     compiler_destroy(c);
     HOST("compiler_host", "refused", library);
-    expect_words(ffn_status_text(FFN_OK), "");
-    remove_copy(folder);
+    support_expect_words(ffn_status_text(FFN_OK), "");
+    support_remove(folder);
 }
 
 Test(compiler, a_damaged_text_file_names_nothing) {
@@ -171,10 +94,10 @@ Test(compiler, a_damaged_text_file_names_nothing) {
                                         "generator: abc\nllvm: 19.1.7 and far more than a version\nlibllvm: /\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char folder[64];
-        compiler *c = compiler_create(copy_with_id(folder, texts[i]));
+        compiler *c = compiler_create(support_copy_libffngen(folder, texts[i]));
         cr_expect_null(compiler_identity(c, NULL), "text %zu", i);
         compiler_destroy(c);
-        remove_copy(folder);
+        support_remove(folder);
     }
 }
 
@@ -203,25 +126,25 @@ Test(compiler, another_size_or_date_of_libllvm_is_another_identity) {
 Test(compiler, another_llvm_shown_to_all_works_before_and_after) {
     NO_SANITIZER("it replaces malloc, which is a test of its own");
     HOST("compiler_host", "second_llvm");
-    expect_success();
+    support_expect_success();
 }
 
 Test(compiler, a_program_that_shows_names_of_llvm_does_not_have_them_called) {
     NO_SANITIZER("it replaces malloc, which is a test of its own");
     HOST("compiler_host_fakes", "compile");
-    expect_success();
+    support_expect_success();
 }
 
 Test(compiler, names_of_llvm_and_an_allocator_of_the_programs_own_are_refused) {
     NO_SANITIZER("it has an allocator of its own");
     HOST("compiler_host_fakes_mallocs", "refused");
-    expect_words(ffn_status_text(FFN_UNSUPPORTED), "replaces malloc");
+    support_expect_words(ffn_status_text(FFN_UNSUPPORTED), "replaces malloc");
 }
 
 Test(compiler, an_allocator_of_the_programs_own_alone_is_no_hindrance) {
     NO_SANITIZER("it has an allocator of its own");
     HOST("compiler_host_mallocs", "compile");
-    expect_success();
+    support_expect_success();
 }
 
 /* ---- Failures of LLVM ---- */
@@ -292,14 +215,14 @@ Test(compiler, a_failed_task_does_not_kill_llvm) {
 Test(compiler, memory_that_runs_out_anywhere_in_a_build_is_a_status, .timeout = 300) {
     NO_SANITIZER("it has an allocator of its own");
     HOST("compiler_host_mallocs", "out_of_memory", "40");
-    expect_success();
+    support_expect_success();
     printf("%s", support_result.out);
 }
 
 Test(compiler, any_limit_on_address_space_is_a_status, .timeout = 300) {
     NO_SANITIZER("it needs more address space than any limit");
     HOST("compiler_host", "within");
-    expect_success();
+    support_expect_success();
     printf("%s", support_result.out);
 }
 
@@ -343,28 +266,33 @@ Test(compiler, a_thread_that_does_not_compile_keeps_the_habits_of_new) {
 Test(compiler, a_child_forked_from_a_build_says_so_and_one_from_an_idle_process_compiles, .timeout = 200) {
     NO_SANITIZER("its own locks are held in such a child");
     HOST("compiler_host", "fork_during");
-    expect_success();
+    support_expect_success();
 }
 
 Test(compiler, a_child_forked_while_another_thread_loads_never_waits_for_it, .timeout = 300) {
     NO_SANITIZER("its own locks are held in such a child");
     HOST("compiler_host", "fork_while_loading");
-    expect_success();
+    support_expect_success();
 }
 
 Test(compiler, exit_during_a_build_keeps_its_status, .timeout = 300) {
     HOST("compiler_host", "exit_during", "30");
-    expect_success();
+    support_expect_success();
+}
+
+Test(compiler, exit_while_another_thread_loads_keeps_its_status, .timeout = 300) {
+    HOST("compiler_host", "exit_while_loading", "100");
+    support_expect_success();
 }
 
 Test(compiler, a_short_stack_is_refused_and_what_is_asked_for_is_enough) {
     HOST("compiler_host", "on_stack", "256");
-    expect_words(ffn_status_text(FFN_COMPILE_FAILED), "KiB of this thread's stack");
+    support_expect_words(ffn_status_text(FFN_COMPILE_FAILED), "KiB of this thread's stack");
     HOST("compiler_host", "on_stack", "256", "loaded");
-    expect_words(ffn_status_text(FFN_COMPILE_FAILED), "KiB of this thread's stack");
+    support_expect_words(ffn_status_text(FFN_COMPILE_FAILED), "KiB of this thread's stack");
     NO_SANITIZER("its frames are larger");
     HOST("compiler_host", "on_stack", "540");
-    expect_words(ffn_status_text(FFN_OK), "");
+    support_expect_words(ffn_status_text(FFN_OK), "");
 }
 
 Test(compiler, the_stack_left_is_what_the_system_says) {
@@ -378,8 +306,8 @@ Test(compiler, the_stack_left_is_what_the_system_says) {
 
 Test(compiler, both_libraries_may_be_closed) {
     NO_SANITIZER("its run time is in the program");
-    HOST("compiler_host", "unload", beside("libffn.so"), beside("libffngen.so"));
-    expect_success();
+    HOST("compiler_host", "unload", support_beside("libffn.so"), support_beside("libffngen.so"));
+    support_expect_success();
 }
 
 Test(compiler, calls_under_way_are_known_for_what_they_are_after_a_fork) {
