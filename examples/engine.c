@@ -26,10 +26,10 @@ typedef struct engine {
     long layers, tokens, steps, threads;
     const void *packed[COUNT_MAX]; /* of each layer, mapped */
     size_t packed_bytes;           /* of each */
-    float *stream;                 /* [tokens][d_model]: what every layer adds to */
-    float *x, *y;                  /* input and output of the FFN, the same shape */
+    float *stream, *x, *y;         /* [tokens][d_model]: what every layer adds to, the FFN's input and its output */
     void *scratch;                 /* for all threads */
     size_t scratch_bytes;
+    ffn_work work; /* of the layer: one thread makes it, all run it */
     double prefill_end_ms;
     atomic_long numbered, arrived; /* threads that have a number; arrivals at the barrier so far */
 } engine;
@@ -100,8 +100,11 @@ static void wait_for_all(engine *e) {
 /* For every batch: stream += FFN(normalized stream), layer by layer. All threads call it and each does its share. */
 static void forward(engine *e, int64_t me, int64_t n) {
     const int64_t d_model = e->spec.d_model;
-    ffn_args args = {n, e->x, d_model, e->y, d_model, NULL, e->scratch, e->scratch_bytes};
     for (long layer = 0; layer < e->layers; layer++) {
+        ffn_args args = {n, e->x, d_model, e->y, d_model, e->packed[layer], e->scratch, e->scratch_bytes};
+        ffn_diag diag;
+        if (me == 0)
+            require(ffn_work_make(e->kernel, &args, e->threads, &e->work, &diag), diag.text);
         for (int64_t row = me; row < n; row += e->threads) {
             const float *stream = e->stream + row * d_model;
             float squares = 0;
@@ -111,10 +114,7 @@ static void forward(engine *e, int64_t me, int64_t n) {
                 e->x[row * d_model + i] = stream[i] / sqrtf(squares / (float)d_model + 1e-5F);
         }
         wait_for_all(e);
-        args.packed = e->packed[layer];
-        ffn_work work; /* a plain value: every thread makes the same one */
-        ffn_diag diag;
-        require(ffn_work_make(e->kernel, &args, e->threads, &work, &diag), diag.text);
+        const ffn_work work = e->work; /* a plain value, which thread 0 soon makes anew */
         for (int phase = 0; phase < work.phases; phase++) {
             for (int64_t piece = me; piece < work.pieces[phase]; piece += e->threads)
                 require(ffn_work_run(&work, phase, piece, &diag), diag.text);

@@ -32,6 +32,11 @@ int cmd_diag(const cmd *command, const ffn_diag *diag);
 __attribute__((format(printf, 2, 3)))
 #endif
 void cmd_note(const cmd *command, const char *format, ...);
+/* A line of results. In it as in the messages above control characters, which names of files may have, are '?'. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+void cmd_print(const char *format, ...);
 
 /* The specs named by operands; *specs is for free(). */
 int cmd_specs(const cmd *command, char **texts, int count, ffn_spec **specs);

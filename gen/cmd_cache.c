@@ -131,9 +131,9 @@ static int list(work *w) {
     }
     if (w->listing.count > 0 && !report_end(&w->table))
         return CMD_FAILED;
-    printf("%s%s: %zu entries, %.1f MiB; the limit is %.0f MiB where a program sets no other\n", w->path,
-           w->folder < 0 ? " (not there yet)" : "", w->listing.count, (double)w->listing.bytes / 0x1p20,
-           (double)FFN_STORE_BYTES_DEFAULT / 0x1p20);
+    cmd_print("%s%s: %zu entries, %.1f MiB; the limit is %.0f MiB where a program sets no other", w->path,
+              w->folder < 0 ? " (not there yet)" : "", w->listing.count, (double)w->listing.bytes / 0x1p20,
+              (double)FFN_STORE_BYTES_DEFAULT / 0x1p20);
     return CMD_OK;
 }
 
@@ -154,11 +154,11 @@ static int verify(work *w) {
                 json_text(&line, "reason", f.reason);
             w->failed = !json_end(&line) || w->failed;
         } else if (!is_whole(&f)) {
-            printf("bad: %s: %s\n", row->name, f.reason);
+            cmd_print("bad: %s: %s", row->name, f.reason);
         }
     }
     if (!w->json)
-        printf("%s: %zu entries, %zu bad, %zu whole but not for this CPU\n", w->path, w->listing.count, bad, foreign);
+        cmd_print("%s: %zu entries, %zu bad, %zu whole but not for this CPU", w->path, w->listing.count, bad, foreign);
     if (bad > 0)
         cmd_error(w->command, CMD_FAILED, "%zu of %zu entries are bad; none of them would be used", bad,
                   w->listing.count);
@@ -183,7 +183,7 @@ static int clear(work *w) {
         json_integer(&line, "removed_temporary", (int64_t)temporary);
         w->failed = !json_end(&line);
     } else {
-        printf("%s: %zu entries removed, %zu temporary files of writers that are gone\n", w->path, entries, temporary);
+        cmd_print("%s: %zu entries removed, %zu temporary files of writers that are gone", w->path, entries, temporary);
     }
     return stay > 0 || w->failed ? CMD_FAILED : CMD_OK;
 }

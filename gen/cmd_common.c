@@ -1,5 +1,6 @@
 /* cmd_common.c: messages, specs, kernels: what every subcommand needs */
 #include "cmd.h"
+#include "diag.h"
 
 #include "ffngen.h"
 
@@ -8,11 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MESSAGE_BYTES = 8192 }; /* a path of the system's greatest length, and what is wrong with it */
+
+static void put_line(FILE *stream, const char *format, va_list arguments) {
+    char text[MESSAGE_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
+    diag_printable(text);
+    fprintf(stream, "%s\n", text);
+}
+
 static void say(const cmd *command, const char *kind, const char *format, va_list arguments) {
     fflush(stdout); /* in the order it happened, where both go to one terminal */
     fprintf(stderr, "ffngen%s%s: %s", command ? " " : "", command ? command->name : "", kind);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    put_line(stderr, format, arguments);
+}
+
+void cmd_print(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    put_line(stdout, format, arguments);
+    va_end(arguments);
 }
 
 int cmd_error(const cmd *command, int status, const char *format, ...) {

@@ -168,9 +168,9 @@ static int run(const cmd *command, int argc, char **argv) {
         status = cmd_diag(command, &diag);
     else {
         if (path && !data.x)
-            printf("%s on the weights in %s, with generated rows\n", DATA_SPEC, file_label(path));
+            cmd_print("%s on the weights in %s, with generated rows", DATA_SPEC, file_label(path));
         else if (path)
-            printf("%s on the layer in %s: %lld token vectors\n", DATA_SPEC, file_label(path), (long long)data.rows);
+            cmd_print("%s on the layer in %s: %lld token vectors", DATA_SPEC, file_label(path), (long long)data.rows);
         else
             printf("%s with generated weights and rows: no --weights, and no " DATA_FILE " in " DATA_VARIABLE "\n",
                    PRESET);

@@ -39,9 +39,9 @@ static int print_line(const settings *s, const char *path, const ffn_spec *spec,
         json_number(&line, "seconds", seconds);
         return json_end(&line) ? CMD_OK : CMD_FAILED;
     }
-    printf("%s  %" PRIu64 " bytes  %s  %s  checksum %016" PRIx64 "  layout %" PRIu32 "  %.3f s\n", path,
-           header->total_bytes, text, header->finite == 1 ? "finite" : "not finite", header->checksum, header->version,
-           seconds);
+    cmd_print("%s  %" PRIu64 " bytes  %s  %s  checksum %016" PRIx64 "  layout %" PRIu32 "  %.3f s", path,
+              header->total_bytes, text, header->finite == 1 ? "finite" : "not finite", header->checksum,
+              header->version, seconds);
     return CMD_OK;
 }
 

@@ -1,4 +1,5 @@
 /* ffngen.c: the command: its first argument -> a subcommand; what could not be written is never a success */
+#define _XOPEN_SOURCE 700 /* SIGXFSZ */
 #include "ffngen.h"
 #include "cmd.h"
 #include "diag.h"
@@ -54,6 +55,7 @@ static int dispatch(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error to report, not a silent death */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
     int status = dispatch(argc, argv);
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "ffngen: standard output could not be written: %s\n", strerror(errno));

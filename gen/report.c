@@ -1,6 +1,8 @@
 /* report.c: aligned tables, printed at once or kept until their widths are known */
 #include "report.h"
 
+#include "diag.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,7 @@ void report_cell(report_table *table, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    diag_printable(text); /* names of files among it */
     if (table->keep)
         keep_cell(table, text);
     else

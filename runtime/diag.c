@@ -1,12 +1,17 @@
 /* diag.c: the details of a failure -> the caller's ffn_diag
  *
- * Invariant: the text is always terminated and one line of printable bytes: what a user or a file put into it cannot
- * move a terminal's cursor or split a log line. A text that is too long ends in "...". */
+ * Invariant: the text is always terminated and one line of printable bytes. A text that is too long ends in "...". */
 #include "diag.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+void diag_printable(char *text) {
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
 
 ffn_status diag_fail(ffn_diag *diag, ffn_status status, const char *format, ...) {
     if (!diag)
@@ -20,9 +25,7 @@ ffn_status diag_fail(ffn_diag *diag, ffn_status status, const char *format, ...)
         text[0] = '\0';
     else if ((size_t)length >= sizeof text)
         memcpy(text + sizeof text - 4, "...", 4);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    diag_printable(text);
     diag->status = status;
     memcpy(diag->text, text, sizeof text);
     return status;

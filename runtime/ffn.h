@@ -14,7 +14,8 @@
  * Conventions. Sizes named `_bytes` are bytes; every other size and every stride is in elements. The caller owns
  * x, y, packed weights and scratch. A function that can fail returns ffn_status; on failure its outputs are
  * untouched, and the optional `ffn_diag` (may be NULL) tells the details. The library never prints, exits or
- * aborts, starts no thread, and leaves MXCSR and FPCR alone. */
+ * aborts, starts no thread, raises no signal, and leaves MXCSR and FPCR alone. Compiling needs 1 MiB of stack,
+ * verifying 128 KiB (and what a `product` takes), everything else 64 KiB. */
 #ifndef FFN_H
 #define FFN_H
 
@@ -276,7 +277,8 @@ typedef struct ffn_options { /* all zero is the default */
     ffn_isa isa;             /* AUTO: ffn_isa_best(). One the CPU lacks is UNSUPPORTED. */
     ffn_verify_mode verify;
     const ffn_source *source;   /* NULL: libffngen, loaded when something must be compiled */
-    const char *compiler;       /* file of libffngen's shared library; NULL: looked for beside libffn; "": none */
+    const char *compiler;       /* file of libffngen's shared library; NULL: looked for beside libffn; "": none; a
+                                   relative one is meant from the folder that is current at create */
     const ffn_product *product; /* NULL: verification runs without check (c) */
     const ffn_machine *machine; /* NULL: ffn_machine_read */
     const ffn_plan *plan;       /* NULL: ffn_plan_make; else used for every class (tests, tuning) */
@@ -383,7 +385,8 @@ FFN_API ffn_status ffn_kernel_contract(const ffn_kernel *kernel, const ffn_args 
 /* A run cut into pieces that any threads of the caller's may run: by rows in one phase where n is large, by columns of
  * d_ff and then of d_model in two phases where it is small. Every piece of a phase may run at the same time as the
  * others, in any order; all of phase 0 must have ended before one of phase 1 begins. The bits of y do not depend on the
- * number of pieces. Small work has few pieces or one. A plain value without resources. */
+ * number of pieces. Small work has few pieces or one. A plain value without resources. One thread makes it, and all run
+ * that one or copies of it: two works of the same call need not be cut alike. */
 typedef struct ffn_work {
     int phases;        /* 0 (n = 0), 1 or 2 */
     int64_t pieces[2]; /* of each phase, at most pieces_max */
@@ -398,8 +401,8 @@ typedef struct ffn_work {
 } ffn_work;
 
 /* Bytes of args->scratch that ffn_work_make wants for n rows and up to pieces_max pieces (>= 1; usually the number of
- * threads): ffn_kernel_scratch_bytes for each piece and, where columns are cut, n rows of h. 0 for n = 0 and for
- * arguments that ffn_work_make refuses. */
+ * threads): ffn_kernel_scratch_bytes for each piece and, where columns are cut, n rows of h. 0 where none is needed
+ * (n = 0) or ffn_work_make refuses: kernel NULL, n < 0, pieces_max < 1, more bytes than the address space has. */
 FFN_API size_t ffn_work_scratch_bytes(const ffn_kernel *kernel, int64_t n, int64_t pieces_max);
 /* Checks all arguments as ffn_kernel_run does; they must stay valid until the last piece has run. */
 FFN_API ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t pieces_max, ffn_work *work,

@@ -4,6 +4,7 @@
  * nodes costs nothing, since equal nodes stand once. */
 #include "formula.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "diag.h"
@@ -11,10 +12,12 @@
 #include "formula_graph.h"
 #include "formula_slots.h"
 
-typedef struct inliner {
+typedef struct inliner { /* 52 KiB: never on the stack */
     ast_arena arena;
     uint16_t values[AST_NODES_MAX]; /* graph node of each arena node */
     graph_builder builder;
+    formula_graph graph;
+    slot_map slots;
     ffn_diag *diag;
 } inliner;
 
@@ -92,41 +95,52 @@ static ffn_status inline_text(inliner *in, ast_text text, const ast_rules *rules
     return FFN_OK;
 }
 
+static ffn_status build(inliner *in, const activation_text *parsed) {
+    in->graph.count = 0;
+    in->graph.gated = parsed->gated;
+    in->arena.count = 0;
+    in->builder = (graph_builder){.graph = &in->graph};
+    uint16_t arguments[2 + ACTIVATION_PARAMETERS_MAX];
+    int32_t count = 0;
+    for (uint32_t i = 0; i < (parsed->gated ? 2 : 1); i++)
+        arguments[count++] = graph_add(&in->builder, FORMULA_OP_ARGUMENT, 0, 0, 0, i);
+    for (int32_t i = 0; i < parsed->parameter_count; i++)
+        arguments[count++] = graph_number(&in->builder, parsed->parameters[i]);
+
+    char names[ACTIVATION_NAMES_BYTES];
+    activation_names(parsed, names);
+    uint16_t result = 0;
+    const ast_rules rules = {names, parsed->row != NULL};
+    const ffn_status status = inline_text(in, activation_formula(parsed), &rules, arguments, INT32_MAX, &result);
+    if (status != FFN_OK)
+        return status;
+    if (in->builder.full)
+        return diag_fail(in->diag, FFN_BAD_SPEC, "the formula is too long: it comes to more than %d operations",
+                         FORMULA_NODES_MAX);
+    graph_finish(&in->builder, result);
+    slots_assign(&in->graph, &in->slots);
+    if (in->slots.count > SLOTS_MAX)
+        return diag_fail(in->diag, FFN_BAD_SPEC, "the formula keeps more than %d values at once", SLOTS_MAX);
+    return FFN_OK;
+}
+
 ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(activation, &parsed, diag);
     if (status != FFN_OK)
         return status;
+    inliner *in = malloc(sizeof *in);
+    if (in == NULL)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "formula: %zu bytes", sizeof *in);
+    in->diag = diag;
+    status = build(in, &parsed);
+    if (status == FFN_OK && graph != NULL)
+        *graph = in->graph;
+    free(in);
+    return status;
+}
 
-    formula_graph built;
-    built.count = 0;
-    built.gated = parsed.gated;
-    inliner in;
-    in.arena.count = 0;
-    in.builder = (graph_builder){.graph = &built};
-    in.diag = diag;
-    uint16_t arguments[2 + ACTIVATION_PARAMETERS_MAX];
-    int32_t count = 0;
-    for (uint32_t i = 0; i < (parsed.gated ? 2 : 1); i++)
-        arguments[count++] = graph_add(&in.builder, FORMULA_OP_ARGUMENT, 0, 0, 0, i);
-    for (int32_t i = 0; i < parsed.parameter_count; i++)
-        arguments[count++] = graph_number(&in.builder, parsed.parameters[i]);
-
-    char names[ACTIVATION_NAMES_BYTES];
-    activation_names(&parsed, names);
-    uint16_t result = 0;
-    status = inline_text(&in, activation_formula(&parsed), &(ast_rules){names, parsed.row != NULL}, arguments,
-                         INT32_MAX, &result);
-    if (status != FFN_OK)
-        return status;
-    if (in.builder.full)
-        return diag_fail(diag, FFN_BAD_SPEC, "the formula is too long: it comes to more than %d operations",
-                         FORMULA_NODES_MAX);
-    graph_finish(&in.builder, result);
-    slot_map slots;
-    slots_assign(&built, &slots);
-    if (slots.count > SLOTS_MAX)
-        return diag_fail(diag, FFN_BAD_SPEC, "the formula keeps more than %d values at once", SLOTS_MAX);
-    *graph = built;
-    return FFN_OK;
+bool formula_gated(const char *activation) {
+    activation_text parsed;
+    return activation_parse(activation, &parsed, NULL) == FFN_OK && parsed.gated;
 }

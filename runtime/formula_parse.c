@@ -143,16 +143,48 @@ static const char *internal_name_at(size_t i) {
     return near_name_at(i, true);
 }
 
+/* What follows is kept out of the functions that nest: their frames add up, to AST_DEPTH_MAX of each. */
+__attribute__((noinline)) static bool fail_to_open(parser *p, const char *begin, size_t length, const char *takes) {
+    char text[CURSOR_SEEN_BYTES];
+    cursor_fail(&p->in, p->in.at, "%.*s needs its arguments, %.*s(%s), not %s", (int)length, begin, (int)length, begin,
+                takes, cursor_seen(&p->in, text));
+    return false;
+}
+
+__attribute__((noinline)) static bool fail_to_go_on(parser *p, const char *begin, size_t length) {
+    char text[CURSOR_SEEN_BYTES];
+    cursor_fail(&p->in, p->in.at, "expected \")\" or \",\" after an argument of %.*s, not %s", (int)length, begin,
+                cursor_seen(&p->in, text));
+    return false;
+}
+
+__attribute__((noinline)) static void fail_to_close(parser *p, const char *open) {
+    char text[CURSOR_SEEN_BYTES];
+    cursor_fail(&p->in, p->in.at, "expected \")\" for the \"(\" of column %d, not %s", (int)cursor_column(&p->in, open),
+                cursor_seen(&p->in, text));
+}
+
+__attribute__((noinline)) static void fail_to_begin(parser *p) {
+    char text[CURSOR_SEEN_BYTES];
+    cursor_fail(&p->in, p->in.at, "expected a number, a name, \"(\" or \"-\", not %s", cursor_seen(&p->in, text));
+}
+
+__attribute__((noinline)) static int32_t fail_to_know(parser *p, const char *begin, size_t length) {
+    char word[AST_WORD_BYTES], near[128] = "";
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), begin);
+    if (cursor_is_at(&p->in, "(")) {
+        diag_near_names(word, p->rules->internal ? internal_name_at : visible_name_at, near, sizeof near);
+        return FAIL_AT(p, begin, "unknown function \"%s\"%s", word, near);
+    }
+    return FAIL_AT(p, begin, "unknown name \"%s\": this formula is one of %s", word, p->rules->names);
+}
+
 /* "(" a, b, ... ")" -> argument nodes; the count must be `arity`. */
 static bool parse_arguments(parser *p, const char *begin, size_t length, int32_t arity, const char *takes,
                             int32_t arguments[3], const char *places[3]) {
     const char *const open = p->in.at;
-    if (!cursor_accept(&p->in, "(")) {
-        char text[CURSOR_SEEN_BYTES];
-        cursor_fail(&p->in, p->in.at, "%.*s needs its arguments, %.*s(%s), not %s", (int)length, begin, (int)length,
-                    begin, takes, cursor_seen(&p->in, text));
-        return false;
-    }
+    if (!cursor_accept(&p->in, "("))
+        return fail_to_open(p, begin, length, takes);
     int32_t count = 0;
     if (!cursor_is_at(&p->in, ")"))
         do {
@@ -167,12 +199,8 @@ static bool parse_arguments(parser *p, const char *begin, size_t length, int32_t
             }
             count++;
         } while (cursor_accept(&p->in, ","));
-    char text[CURSOR_SEEN_BYTES];
-    if (!cursor_accept(&p->in, ")")) {
-        cursor_fail(&p->in, p->in.at, "expected \")\" or \",\" after an argument of %.*s, not %s", (int)length, begin,
-                    cursor_seen(&p->in, text));
-        return false;
-    }
+    if (!cursor_accept(&p->in, ")"))
+        return fail_to_go_on(p, begin, length);
     if (count != arity) {
         cursor_fail(&p->in, open, "%.*s takes %d argument%s (%s), not %d", (int)length, begin, (int)arity,
                     arity == 1 ? "" : "s", takes, (int)count);
@@ -232,17 +260,10 @@ static int32_t parse_word(parser *p) {
     const int32_t function = ast_function_find(begin, length);
     if (function >= 0 && (internal || ast_function_at((size_t)function)->visible))
         return parse_call(p, function, begin, length);
-
-    char word[AST_WORD_BYTES], near[128] = "";
-    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), begin);
-    if (cursor_is_at(&p->in, "(")) {
-        diag_near_names(word, internal ? internal_name_at : visible_name_at, near, sizeof near);
-        return FAIL_AT(p, begin, "unknown function \"%s\"%s", word, near);
-    }
-    return FAIL_AT(p, begin, "unknown name \"%s\": this formula is one of %s", word, p->rules->names);
+    return fail_to_know(p, begin, length);
 }
 
-static int32_t parse_number(parser *p) {
+__attribute__((noinline)) static int32_t parse_number(parser *p) {
     const char *const begin = p->in.at;
     if (p->rules->internal && p->in.end - begin > 2 && begin[0] == '0' && begin[1] == 'x') {
         uint32_t bits = 0;
@@ -281,7 +302,6 @@ static int32_t parse_primary(parser *p) {
     if (!deeper(p))
         return 0;
     int32_t node = 0;
-    char text[CURSOR_SEEN_BYTES];
     const char *const begin = p->in.at;
     if (cursor_accept(&p->in, "-")) {
         cursor_skip_spaces(&p->in);
@@ -292,14 +312,13 @@ static int32_t parse_primary(parser *p) {
     } else if (cursor_accept(&p->in, "(")) {
         node = parse_expression(p);
         if (p->in.status == FFN_OK && !cursor_accept(&p->in, ")"))
-            cursor_fail(&p->in, p->in.at, "expected \")\" for the \"(\" of column %d, not %s",
-                        (int)cursor_column(&p->in, begin), cursor_seen(&p->in, text));
+            fail_to_close(p, begin);
     } else if (cursor_word(&p->in) > 0) {
         node = parse_word(p);
     } else if (number_length(p->in.at, p->in.end) > 0) {
         node = parse_number(p);
     } else {
-        cursor_fail(&p->in, p->in.at, "expected a number, a name, \"(\" or \"-\", not %s", cursor_seen(&p->in, text));
+        fail_to_begin(p);
     }
     p->depth--;
     return node;

@@ -6,6 +6,7 @@
  * tells where nothing can be promised (0 times infinity, a comparison that rounding decides). */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "diag.h"
@@ -306,11 +307,16 @@ static estimate negative(estimate a) {
     return (estimate){-a.value, -a.high, -a.low, a.open};
 }
 
-static estimate evaluate(const ast_arena *arena, const ast_body *body, const double *arguments) {
-    estimate at[AST_TEXT_NODES_MAX];
+typedef struct evaluation { /* 64 KiB: never on the stack */
+    ast_arena arena;
+    estimate at[AST_TEXT_NODES_MAX]; /* of each node */
+} evaluation;
+
+static estimate evaluate(evaluation *work, const ast_body *body, const double *arguments) {
+    estimate *const at = work->at;
     at[0] = exactly(0, 0, 0); /* what operations without operands name */
     for (int32_t i = body->first; i < body->end; i++) {
-        const ast_node *const node = &arena->nodes[i];
+        const ast_node *const node = &work->arena.nodes[i];
         const estimate a = at[node->a], b = at[node->b], c = at[node->c];
         switch ((int32_t)node->kind) {
         case FORMULA_OP_NUMBER:
@@ -357,6 +363,20 @@ static estimate evaluate(const ast_arena *arena, const ast_body *body, const dou
     return at[body->result];
 }
 
+static ffn_status estimate_text(ast_text text, const ast_rules *rules, const double *arguments, estimate *answer,
+                                ffn_diag *diag) {
+    evaluation *const work = malloc(sizeof *work);
+    if (work == NULL)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "formula: %zu bytes", sizeof *work);
+    work->arena.count = 0;
+    ast_body body;
+    const ffn_status status = ast_parse(text, rules, &work->arena, &body, diag);
+    if (status == FFN_OK)
+        *answer = evaluate(work, &body, arguments);
+    free(work);
+    return status;
+}
+
 /* A gated activation multiplies f32 values: what the first lost to the smallest subnormal grows with the other. */
 static double built_in_error(const activation_row *row, double value, double u) {
     const double scale = row->shown.gated && fabs(u) > 1 ? fabs(u) + 1 : 1;
@@ -373,14 +393,11 @@ ffn_status formula_reference(const char *activation, double g, double u, double 
         arguments[(parsed.gated ? 2 : 1) + i] = (double)parsed.parameters[i];
     char names[ACTIVATION_NAMES_BYTES];
     activation_names(&parsed, names);
-    ast_arena arena;
-    arena.count = 0;
-    ast_body body;
-    status = ast_parse(activation_formula(&parsed), &(ast_rules){names, parsed.row != NULL}, &arena, &body, diag);
+    estimate answer = exactly(0, 0, 0);
+    status =
+        estimate_text(activation_formula(&parsed), &(ast_rules){names, parsed.row != NULL}, arguments, &answer, diag);
     if (status != FFN_OK)
         return status;
-
-    const estimate answer = evaluate(&arena, &body, arguments);
     const double overflow = 0x1.ffffffp127; /* from here on f32 rounds to infinity */
     *value = fabs(answer.value) >= overflow ? copysign(INFINITY, answer.value) : answer.value;
     if (!bound)

@@ -4,6 +4,7 @@
  * where they decide the order of operations, which decides the bits, and nowhere else. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "diag.h"
@@ -13,9 +14,17 @@ typedef struct writer {
     char *text;
     size_t bytes, used;
     bool full;
-    const ast_arena *arena;
+    struct written *from; /* NULL where the text has no formula */
     bool gated;
 } writer;
+
+/* What a formula is written from; 34 KiB: never on the stack. */
+typedef struct written {
+    ast_arena arena;
+    uint16_t spine[AST_TEXT_NODES_MAX]; /* operations whose left operand is being written, of all put_node */
+    bool parens[AST_TEXT_NODES_MAX];
+    int32_t spine_count;
+} written;
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -69,9 +78,11 @@ static form form_of(const ast_node *node) {
     return (form){AST_CALL, 0, function->arity, function->name};
 }
 
-/* The parser bounds the number of operations, and so the depth. */
-static void put_node(writer *w, int32_t index, int32_t level) {
-    const ast_node *const node = &w->arena->nodes[index];
+static void put_node(writer *w, int32_t index, int32_t level);
+
+/* Anything but an operation between two operands. */
+static void put_operand(writer *w, int32_t index, int32_t level) {
+    const ast_node *const node = &w->from->arena.nodes[index];
     if (node->kind == FORMULA_OP_NUMBER) {
         char number[NUMBER_TEXT_BYTES];
         number_format((float)node->as.number, number);
@@ -93,28 +104,59 @@ static void put_node(writer *w, int32_t index, int32_t level) {
         put(w, ")");
         return;
     }
-    const char *const open = shape.level < level ? "(" : "", *const close = shape.level < level ? ")" : "";
-    put(w, "%s", open);
-    if (shape.operands == 2)
-        put_node(w, node->a, shape.level);
-    put(w, "%s", shape.text);
-    put_node(w, shape.operands == 2 ? node->b : node->a, shape.level + (shape.operands == 2));
-    put(w, "%s", close);
+    const bool parens = shape.level < level;
+    put(w, "%s%s", parens ? "(" : "", shape.text);
+    put_node(w, node->a, shape.level);
+    put(w, "%s", parens ? ")" : "");
+}
+
+static bool is_between(const ast_node *node) {
+    return node->kind != FORMULA_OP_NUMBER && node->kind != FORMULA_OP_ARGUMENT && form_of(node).operands == 2 &&
+           form_of(node).level > 0;
+}
+
+/* A sum of a thousand terms is an operation on an operation and so on, always on the left: that way there is no
+ * recursion. All others the parser bounds, by AST_DEPTH_MAX. */
+static void put_node(writer *w, int32_t index, int32_t level) {
+    written *const from = w->from;
+    const int32_t begin = from->spine_count;
+    for (; is_between(&from->arena.nodes[index]); index = from->arena.nodes[index].a) {
+        const form shape = form_of(&from->arena.nodes[index]);
+        from->spine[from->spine_count] = (uint16_t)index;
+        from->parens[from->spine_count++] = shape.level < level;
+        put(w, "%s", shape.level < level ? "(" : "");
+        level = shape.level;
+    }
+    put_operand(w, index, level);
+    while (from->spine_count > begin) {
+        const int32_t top = --from->spine_count;
+        const ast_node *const node = &from->arena.nodes[from->spine[top]];
+        const form shape = form_of(node);
+        const bool parens = from->parens[top]; /* its place is free now */
+        put(w, "%s", shape.text);
+        put_node(w, node->b, shape.level + 1);
+        put(w, "%s", parens ? ")" : "");
+    }
 }
 
 static ffn_status put_formula(writer *w, const activation_text *parsed, ffn_diag *diag) {
-    ast_arena arena;
-    arena.count = 0;
+    written *const from = malloc(sizeof *from);
+    if (from == NULL)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "formula: %zu bytes", sizeof *from);
+    from->arena.count = 0;
+    from->spine_count = 0;
     ast_body body;
-    const ffn_status status =
-        ast_parse(parsed->formula, &(ast_rules){parsed->gated ? "g,u" : "x", false}, &arena, &body, diag);
-    if (status != FFN_OK)
-        return status;
-    w->arena = &arena;
-    put(w, "%s(", parsed->gated ? "gated" : "act");
-    put_node(w, body.result, LEVEL_COMPARE);
-    put(w, ")");
-    return FFN_OK;
+    const ast_rules rules = {parsed->gated ? "g,u" : "x", false};
+    const ffn_status status = ast_parse(parsed->formula, &rules, &from->arena, &body, diag);
+    if (status == FFN_OK) {
+        w->from = from;
+        put(w, "%s(", parsed->gated ? "gated" : "act");
+        put_node(w, body.result, LEVEL_COMPARE);
+        put(w, ")");
+        w->from = NULL;
+    }
+    free(from);
+    return status;
 }
 
 /* Parameters up to the last one that is not the default. */
@@ -138,10 +180,9 @@ ffn_status formula_canonical(const char *text, char *canonical, size_t canonical
     ffn_status status = activation_parse(text, &parsed, diag);
     if (status != FFN_OK)
         return status;
-    char written[FFN_ACTIVATION_BYTES];
-    writer w = {.text = written,
-                .bytes = sizeof written < canonical_bytes ? sizeof written : canonical_bytes,
-                .gated = parsed.gated};
+    char made[FFN_ACTIVATION_BYTES];
+    writer w = {
+        .text = made, .bytes = sizeof made < canonical_bytes ? sizeof made : canonical_bytes, .gated = parsed.gated};
     w.full = w.bytes == 0;
     if (parsed.row)
         put_row(&w, &parsed);
@@ -152,11 +193,10 @@ ffn_status formula_canonical(const char *text, char *canonical, size_t canonical
     if (w.full)
         return diag_fail(diag, FFN_BAD_SPEC, "the formula is too long: its canonical text has room for %zu characters",
                          w.bytes > 0 ? w.bytes - 1 : 0);
-    formula_graph graph;
-    status = formula_build(written, &graph, diag);
+    status = formula_build(made, NULL, diag);
     if (status != FFN_OK)
         return status;
-    memcpy(canonical, written, w.used + 1);
+    memcpy(canonical, made, w.used + 1);
     if (gated)
         *gated = parsed.gated;
     return FFN_OK;

@@ -13,17 +13,26 @@
 #include "verify.h"
 
 /* Scratch that serves the portable kernel and every class as planned; a class the planner has no plan for adds
- * nothing. */
-static size_t planned_scratch_bytes(const ffn_context *context, const ffn_spec *spec) {
+ * nothing. How columns are cut for threads goes by the plans too. */
+static ffn_status plan_classes(const ffn_context *context, ffn_kernel *kernel, ffn_diag *diag) {
+    const ffn_spec *spec = &kernel->shape.spec;
     size_t bytes = fallback_scratch_bytes(spec);
     for (int c = 0; c < FFN_N_CLASSES; ++c) {
         ffn_plan plan;
-        if (context_plan(context, spec, (ffn_n_class)c, &plan, NULL) == FFN_OK) {
+        kernel->planned_panels[c] = 1;
+        const ffn_status status = context_plan(context, spec, (ffn_n_class)c, &plan, NULL);
+        if (status == FFN_OUT_OF_MEMORY) {
+            return diag_fail(diag, status, "kernel: no memory to plan it");
+        }
+        if (status == FFN_OK) {
             size_t need = (size_t)plan_scratch_bytes(spec, &plan);
             bytes = need > bytes ? need : bytes;
+            kernel->planned_panels[c] = plan_group(&plan);
         }
     }
-    return bytes;
+    kernel->planned_scratch_bytes = bytes;
+    atomic_init(&kernel->scratch_bytes, bytes);
+    return FFN_OK;
 }
 
 static ffn_status shape_make(const ffn_spec *spec, kernel_shape *shape, ffn_diag *diag) {
@@ -62,6 +71,9 @@ static ffn_status kernel_make(ffn_context *context, const ffn_spec *spec, ffn_ke
     if (status == FFN_OK && context->has_plan) {
         status = ffn_plan_check(spec, &context->plan, diag);
     }
+    if (status == FFN_OK) {
+        status = plan_classes(context, made, diag);
+    }
     if (status != FFN_OK) {
         free(made);
         return status;
@@ -69,8 +81,6 @@ static ffn_status kernel_make(ffn_context *context, const ffn_spec *spec, ffn_ke
     made->entry.spec = &made->shape.spec;
     made->entry.bytes = sizeof *made;
     made->context = context;
-    made->planned_scratch_bytes = planned_scratch_bytes(context, spec);
-    atomic_init(&made->scratch_bytes, made->planned_scratch_bytes);
     *kernel = made;
     return FFN_OK;
 }

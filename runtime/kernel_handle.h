@@ -26,7 +26,8 @@ struct ffn_kernel {
     ffn_context *context;
     kernel_shape shape;
     size_t planned_scratch_bytes;
-    _Atomic size_t scratch_bytes; /* grows only when an image is loaded that needs more than was planned */
+    int32_t planned_panels[FFN_N_CLASSES]; /* of the widest tile; 1 where no code is planned */
+    _Atomic size_t scratch_bytes;          /* grows only when an image is loaded that needs more than was planned */
     _Atomic(kernel_slot *) serving[FFN_N_CLASSES];
     _Atomic(kernel_slot *) own[FFN_N_CLASSES]; /* code of the class itself */
     kernel_slot *slots;                        /* all that were ever published; guarded as `builds` is */

@@ -4,6 +4,7 @@
 #include "packed_seal.h"
 
 #include "diag.h"
+#include "spec_text.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -57,8 +58,7 @@ ffn_status packed_layout_of(const ffn_spec *spec, packed_layout *layout, ffn_dia
 
 uint64_t packed_spec_hash(const ffn_spec *spec) {
     char text[FFN_SPEC_TEXT_BYTES];
-    if (ffn_spec_format(spec, text, sizeof text, NULL) != FFN_OK)
-        return 0;
+    spec_text_of(spec, text);
     return XXH3_64bits(text, strlen(text));
 }
 

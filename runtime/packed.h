@@ -46,7 +46,7 @@ typedef struct packed_layout {
 ffn_status packed_layout_of(const ffn_spec *spec, packed_layout *layout, ffn_diag *diag);
 
 /* Header against spec, cheap enough for every run: BAD_WEIGHTS names what differs. `spec_hash` is packed_spec_hash of
- * the spec, computed once by the caller. */
+ * the spec, which is valid; computed once by the caller. */
 uint64_t packed_spec_hash(const ffn_spec *spec);
 ffn_status packed_header_check(const ffn_spec *spec, uint64_t spec_hash, const void *packed, ffn_diag *diag);
 

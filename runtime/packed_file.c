@@ -7,6 +7,7 @@
 #include "packed_file.h"
 
 #include "diag.h"
+#include "write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,24 +54,6 @@ typedef struct packed_writer {
     off_t at;    /* where its first byte goes in the file */
     int descriptor;
 } packed_writer;
-
-/* True once all of it is written; else errno tells why not. */
-static bool write_all(int descriptor, const void *data, size_t bytes, off_t at) {
-    const char *from = data;
-    while (bytes > 0) {
-        const ssize_t written = pwrite(descriptor, from, bytes, at);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written == 0)
-            errno = EIO;
-        if (written <= 0)
-            return false;
-        from += written;
-        at += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
 
 /* The first `bytes` of the buffer -> the file. */
 static ffn_status writer_flush(packed_writer *writer, size_t bytes, ffn_diag *diag) {

@@ -76,8 +76,12 @@ ffn_status ffn_spec_check(const ffn_spec *spec, ffn_diag *diag) {
 }
 
 bool ffn_spec_gated(const ffn_spec *spec) {
+    if (!spec)
+        return false;
     bool gated;
-    return spec && check_fields(spec, &gated, NULL) == FFN_OK && gated;
+    const ffn_status status = check_fields(spec, &gated, NULL);
+    /* Layouts and plans ask here: for lack of memory a valid spec must not become another one. */
+    return status == FFN_OK ? gated : status == FFN_OUT_OF_MEMORY && formula_gated(spec->activation);
 }
 
 bool ffn_spec_equal(const ffn_spec *a, const ffn_spec *b) {

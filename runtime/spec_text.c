@@ -7,6 +7,7 @@
  * Fields after the first two come in any order, each at most once; a formula is the last. The canonical text has
  * the activation first (a formula: last), then the biases, and leaves out what is the default. Invariant: a canonical
  * text parses to the spec it was made from, and formatting what was parsed gives the canonical text. */
+#include "spec_text.h"
 #include "diag.h"
 #include "formula.h"
 
@@ -243,6 +244,10 @@ static ffn_status write_fields(const ffn_spec *spec, const char *activation, cha
                          text_bytes);
     memcpy(text, whole, (size_t)length + 1);
     return FFN_OK;
+}
+
+void spec_text_of(const ffn_spec *spec, char text[FFN_SPEC_TEXT_BYTES]) {
+    write_fields(spec, spec->activation, text, FFN_SPEC_TEXT_BYTES, NULL);
 }
 
 ffn_status ffn_spec_format(const ffn_spec *spec, char *text, size_t text_bytes, ffn_diag *diag) {

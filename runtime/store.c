@@ -71,22 +71,29 @@ static bool find(int folder, const entry *e, store_file *file, ffn_diag *problem
     return true;
 }
 
+typedef struct looked_for { /* 9 KiB: not on the stack */
+    entry entry;
+    store_file file;
+} looked_for;
+
 bool store_find(store *s, const store_key *key, ffn_bytes *image, ffn_diag *remark) {
     ffn_diag problem = {.status = FFN_OK};
-    entry e;
-    store_file file;
     bool found = false;
     if (!key->identity)
         return false;
-    if (entry_of_key(key, &e, &problem) == FFN_OK) {
+    looked_for *it = malloc(sizeof *it);
+    if (!it)
+        diag_fail(&problem, FFN_OUT_OF_MEMORY, "no memory to look for an entry");
+    else if (entry_of_key(key, &it->entry, &problem) == FFN_OK) {
         int folder = open_folder(s, false, &problem);
         if (folder >= 0) {
-            found = find(folder, &e, &file, &problem);
+            found = find(folder, &it->entry, &it->file, &problem);
             close(folder);
         }
     }
     if (found)
-        *image = (ffn_bytes){.data = file.image, .bytes = file.image_bytes, .release = free};
+        *image = (ffn_bytes){.data = it->file.image, .bytes = it->file.image_bytes, .release = free};
+    free(it);
     remark_once(s, &problem, remark);
     return found;
 }

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -110,29 +111,44 @@ static bool take_line(const char *head, const char *field, char *value) {
 
 /* The key is in the image, all but the identity, which is in the head: enough
  * to write the head again. */
+typedef struct rewritten { /* 15 KiB: not on the stack */
+    char identity[ENTRY_HEAD_BYTES], head[ENTRY_HEAD_BYTES];
+    image_header header;
+    entry entry;
+} rewritten;
+
+static ffn_status check_head(rewritten *made, const char *name, const char *head, const void *code, size_t code_bytes,
+                             ffn_diag *diag) {
+    if (!take_line(head, "generator: ", made->identity))
+        return diag_fail(diag, FFN_BAD_FILE, "its head names no generator");
+    memcpy(&made->header, code, sizeof made->header);
+    const store_key key = {.spec = &made->header.spec, .plan = &made->header.plan, .identity = made->identity};
+    ffn_diag why = {.status = FFN_OK};
+    ffn_status status = entry_of_key(&key, &made->entry, &why);
+    if (status)
+        return diag_fail(diag, status == FFN_OUT_OF_MEMORY ? status : FFN_BAD_FILE, "%s", why.text);
+    if (memcmp(head, made->entry.text, made->entry.text_bytes) != 0)
+        return diag_fail(diag, FFN_BAD_FILE, "its head is not that of its image, or of another version");
+    entry_head(&made->entry, code, code_bytes, made->head);
+    if (memcmp(head, made->head, sizeof made->head) != 0)
+        return diag_fail(diag, FFN_BAD_FILE, "checksum does not match: the bytes were damaged");
+    if (strcmp(name, made->entry.name) != 0)
+        return diag_fail(diag, FFN_BAD_FILE, "stands under the name of another entry");
+    return FFN_OK;
+}
+
 ffn_status entry_check(const char *name, const char *head, const void *code, size_t code_bytes, char *identity,
                        ffn_diag *diag) {
     ffn_diag why = {.status = FFN_OK};
     ffn_status runs = image_check(code, code_bytes, &why);
     if (runs != FFN_OK && runs != FFN_UNSUPPORTED)
         return diag_fail(diag, FFN_BAD_FILE, "%s", why.text);
-    char own_identity[ENTRY_HEAD_BYTES], again[ENTRY_HEAD_BYTES];
-    if (!take_line(head, "generator: ", own_identity))
-        return diag_fail(diag, FFN_BAD_FILE, "its head names no generator");
-    image_header header;
-    memcpy(&header, code, sizeof header);
-    entry e;
-    const store_key key = {.spec = &header.spec, .plan = &header.plan, .identity = own_identity};
-    if (entry_of_key(&key, &e, &why))
-        return diag_fail(diag, FFN_BAD_FILE, "%s", why.text);
-    if (memcmp(head, e.text, e.text_bytes) != 0)
-        return diag_fail(diag, FFN_BAD_FILE, "its head is not that of its image, or of another version");
-    entry_head(&e, code, code_bytes, again);
-    if (memcmp(head, again, sizeof again) != 0)
-        return diag_fail(diag, FFN_BAD_FILE, "checksum does not match: the bytes were damaged");
-    if (strcmp(name, e.name) != 0)
-        return diag_fail(diag, FFN_BAD_FILE, "stands under the name of another entry");
-    if (identity)
-        memcpy(identity, own_identity, strlen(own_identity) + 1);
-    return runs == FFN_OK ? FFN_OK : diag_fail(diag, runs, "%s", why.text);
+    rewritten *made = malloc(sizeof *made);
+    if (!made)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to check an entry");
+    ffn_status status = check_head(made, name, head, code, code_bytes, diag);
+    if (status == FFN_OK && identity)
+        memcpy(identity, made->identity, strlen(made->identity) + 1);
+    free(made);
+    return status || runs == FFN_OK ? status : diag_fail(diag, runs, "%s", why.text);
 }

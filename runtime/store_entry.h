@@ -31,7 +31,7 @@ bool entry_is_name(const char *name);
 
 /* Head and image of a file that was found under the name: OK if both are whole
  * and belong to each other and to the name; UNSUPPORTED if they are, but this
- * CPU does not run them; else BAD_FILE. `identity` (ENTRY_HEAD_BYTES, may be
+ * CPU does not run them; OUT_OF_MEMORY; else BAD_FILE. `identity` (ENTRY_HEAD_BYTES, may be
  * NULL) gets the generator's. */
 ffn_status entry_check(const char *name, const char *head, const void *code, size_t image_bytes, char *identity,
                        ffn_diag *diag);

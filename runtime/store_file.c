@@ -17,13 +17,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "diag.h"
 #include "image.h"
+#include "write.h"
 
 #define FILE_MODE 0600
 #define TEMPORARY ".tmp."
@@ -36,16 +36,6 @@ static bool read_all(int file, void *to, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         ssize_t part = read(file, (char *)to + done, bytes - done);
         if (part == 0 || (part < 0 && errno != EINTR))
-            return false;
-        done += part > 0 ? (size_t)part : 0;
-    }
-    return true;
-}
-
-static bool write_all(int file, const void *from, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-        ssize_t part = write(file, (const char *)from + done, bytes - done);
-        if (part < 0 && errno != EINTR)
             return false;
         done += part > 0 ? (size_t)part : 0;
     }
@@ -136,15 +126,6 @@ static int temporary_make(int folder, char *name) {
 
 bool store_file_write(int folder, const char *name, const char *head, const void *code, size_t code_bytes,
                       ffn_diag *problem) {
-    struct rlimit room; /* crossing it is a signal that ends the process */
-    if (getrlimit(RLIMIT_FSIZE, &room) == 0 && room.rlim_cur != RLIM_INFINITY &&
-        room.rlim_cur < ENTRY_HEAD_BYTES + code_bytes) {
-        diag_fail(problem, FFN_SYSTEM,
-                  "an entry of %zu bytes is more than this process may write "
-                  "(RLIMIT_FSIZE)",
-                  ENTRY_HEAD_BYTES + code_bytes);
-        return false;
-    }
     char temporary[TEMPORARY_BYTES];
     int file = temporary_make(folder, temporary);
     if (file < 0) {
@@ -152,8 +133,9 @@ bool store_file_write(int folder, const char *name, const char *head, const void
         return false;
     }
     /* The umask has had its say in openat. */
-    bool kept = fchmod(file, FILE_MODE) == 0 && write_all(file, head, ENTRY_HEAD_BYTES) &&
-                write_all(file, code, code_bytes) && fsync(file) == 0 && renameat(folder, temporary, folder, name) == 0;
+    bool kept = fchmod(file, FILE_MODE) == 0 && write_all(file, head, ENTRY_HEAD_BYTES, WRITE_HERE) &&
+                write_all(file, code, code_bytes, WRITE_HERE) && fsync(file) == 0 &&
+                renameat(folder, temporary, folder, name) == 0;
     if (kept) {
         fsync(folder); /* a folder that cannot be synced may forget the entry, never
                           tear it */

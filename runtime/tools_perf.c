@@ -11,6 +11,8 @@
 #define _GNU_SOURCE
 #include "tools_code.h"
 
+#include "write.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +71,6 @@ bool tools_perf_write(const tools_code *code) {
     bool good = fstat(file, &info) == 0 && is_ours(&info);
     if (good && is_older_than_process(&info))
         good = ftruncate(file, 0) == 0;
-    good = good && write(file, lines, bytes) == (ssize_t)bytes;
+    good = good && write_all(file, lines, bytes, WRITE_HERE);
     return close(file) == 0 && good;
 }

@@ -5,7 +5,9 @@
  * of d_ff in phase 0, of d_model in phase 1, with h of all rows in the caller's scratch between them. docs/threads.md
  * has the measurements behind the constants.
  *
- * Invariant: the cut follows from spec, n and pieces_max alone; no piece ever splits a sum, so no cut changes a bit.
+ * Invariant: the cut follows from the kernel's plans, n and pieces_max alone, not from the code that serves, which
+ * another thread may publish meanwhile; only a loaded image that needs more scratch than was planned makes slices
+ * longer. No piece ever splits a sum, so no cut changes a bit.
  * Pieces write to places of their own: rows or panels of y and h, and a slice of scratch that goes by the number of
  * the piece, whoever runs it. */
 #include <stdint.h>
@@ -115,13 +117,11 @@ size_t ffn_work_scratch_bytes(const ffn_kernel *kernel, int64_t n, int64_t piece
     }
     const work_cut cut = cut_of(&kernel->shape, n, pieces_max);
     work_scratch scratch;
-    return scratch_of(&kernel->shape.spec, &cut, n, ffn_kernel_scratch_bytes(kernel), &scratch) ? scratch.bytes
-                                                                                                : SIZE_MAX;
+    return scratch_of(&kernel->shape.spec, &cut, n, ffn_kernel_scratch_bytes(kernel), &scratch) ? scratch.bytes : 0;
 }
 
-/* Panels that are dealt out together. */
-static int64_t unit_panels(const kernel_slot *slot, int64_t panels, int64_t ranges) {
-    const int64_t wide = slot != NULL ? plan_group(&slot->code.code.header->plan) : 1;
+/* Panels that are dealt out together; `wide` is what the widest tile takes. */
+static int64_t unit_panels(int64_t wide, int64_t panels, int64_t ranges) {
     const int64_t longest = ceil_div(ceil_div(panels, wide), ranges) * wide;
     return (double)(longest * ranges) <= WIDE_UNITS_COST * (double)panels ? wide : 1;
 }
@@ -143,9 +143,11 @@ ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t
     }
     const ffn_spec *spec = &kernel->shape.spec;
     const work_cut cut = cut_of(&kernel->shape, args->n, pieces_max);
-    const kernel_slot *slot = kernel_serving(kernel, ceil_div(args->n, cut.groups));
+    const int64_t rows = ceil_div(args->n, cut.groups), wide = kernel->planned_panels[ffn_n_class_of(rows)];
+    const kernel_slot *slot = kernel_serving(kernel, rows);
+    const size_t planned_bytes = kernel->planned_scratch_bytes, run_bytes = kernel_run_scratch_bytes(kernel, slot);
     work_scratch scratch;
-    if (!scratch_of(spec, &cut, args->n, kernel_run_scratch_bytes(kernel, slot), &scratch)) {
+    if (!scratch_of(spec, &cut, args->n, run_bytes > planned_bytes ? run_bytes : planned_bytes, &scratch)) {
         return diag_fail(diag, FFN_BAD_ARGUMENT,
                          "%lld rows in %lld pieces: their scratch does not fit the address space", (long long)args->n,
                          (long long)pieces_max);
@@ -163,7 +165,7 @@ ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t
         made.pieces[phase] = pieces_of(&cut, phase);
         if (made.phases == 2) {
             const int64_t panels = ceil_div(columns_of(spec, phase), FFN_PANEL);
-            made.unit[phase] = unit_panels(slot, panels, cut.ranges[phase]);
+            made.unit[phase] = unit_panels(wide, panels, cut.ranges[phase]);
             const int64_t ranges = least(cut.ranges[phase], ceil_div(panels, made.unit[phase]));
             made.pieces[phase] = cut.groups * ranges;
         }

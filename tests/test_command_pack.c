@@ -45,6 +45,33 @@ static void expect_same_run(const char *spec, const char *weights, const char *l
     cr_expect_str_eq(of_packed, of_weights);
 }
 
+/* The default of the signal that a limit on the size of files raises is to end the process, with what it had begun. */
+Test(command_pack, a_limit_on_file_sizes_is_an_error_of_every_output) {
+    const char *spec = "d40-f72-swiglu", *from = support_path("w.safetensors"), *to = support_path("out");
+    const ffn_spec shape = support_spec(spec);
+    support_safetensors_write(from, &shape, &(support_tensors){.dtype = "F32", .layout = FFN_OUT_IN}, 5);
+    struct rlimit before;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    for (int i = 0; i < 4; i++) {
+        const int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+        cr_assert(out >= 0 && (i == 3 || unlink(to) == 0));
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1024, before.rlim_max}), 0);
+        if (i == 0)
+            RUN("pack", spec, "--weights", from, "--layout", "out_in", "-o", to);
+        else if (i == 1)
+            RUN("run", spec, "--n", "30", "--store", "off", "--output", to);
+        else if (i == 2)
+            RUN("emit", spec, "--isa", "avx2", "--format", "image", "-o", to);
+        else
+            RUN_TO(out, "list", "presets");
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        close(out);
+        support_expect_status(1);
+        cr_expect(strstr(support_result.err, "File too large"), "%d: %s", i, support_result.err);
+        cr_expect_eq(support_folder_count(), i == 3 ? 2 : 1, "output %d", i);
+    }
+}
+
 Test(command_pack, writes_what_run_takes) {
     const char *name = "d40-f72-swiglu-bias", *from = support_path("w.safetensors"), *to = support_path("w.ffnw");
     const ffn_spec spec = support_spec(name);

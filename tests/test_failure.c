@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "formula.h"
 #include "support_data.h"
 #include "support_image.h"
 #include "support_oracle.h"
@@ -269,6 +270,42 @@ static ffn_status text_of_a_formula(world *w, ffn_diag *diag) {
     return status != FFN_OK ? status : ffn_spec_format(&spec, text, sizeof text, diag);
 }
 
+/* Whoever asks whether a spec is gated, or for its hash, cannot be told that there is no memory: the layout of the
+ * weights and what they are checked against must be right all the same. */
+static ffn_status kernel_of_a_formula(world *w, ffn_diag *diag) {
+    static _Alignas(64) unsigned char packed[1 << 17];
+    ffn_spec spec;
+    ffn_context *context;
+    ffn_kernel *kernel;
+    size_t bytes = 0;
+    ffn_status status = ffn_spec_parse("d48-f96-bias_up-gated(g*sigmoid(g)*u)", &spec, diag);
+    cr_expect(status != FFN_OK || ffn_spec_gated(&spec));
+    if (status == FFN_OK)
+        status = ffn_packed_bytes(&spec, &bytes, diag);
+    cr_assert_leq(bytes, sizeof packed);
+    if (status == FFN_OK)
+        status = ffn_pack(&spec, &w->weights->weights, packed, bytes, diag);
+    if (status == FFN_OK)
+        status = ffn_packed_check(&spec, packed, bytes, diag);
+    if (status != FFN_OK)
+        return status;
+    status = ffn_context_create(&(ffn_options){.isa = FFN_ISA_PORTABLE, .store = ""}, &context, diag);
+    if (status != FFN_OK)
+        return status;
+    status = ffn_kernel_create(context, &spec, &kernel, diag);
+    if (status == FFN_OK) {
+        ffn_args args = {N, w->x, 48, y, 48, packed, scratch, ffn_kernel_scratch_bytes(kernel)};
+        long seen = hook.seen;
+        cr_expect_eq(ffn_kernel_run(kernel, &args, diag), FFN_OK, "%s", diag->text);
+        cr_expect_eq(hook.seen, seen, "run allocates");
+        double value;
+        status = formula_reference(spec.activation, 1, 1, &value, NULL, diag);
+        ffn_kernel_destroy(kernel);
+    }
+    ffn_context_destroy(context);
+    return status;
+}
+
 static const struct {
     const char *name;
     scenario run;
@@ -281,7 +318,8 @@ static const struct {
     {"from a source, mprotect", from_source, REFUSE_MPROTECT, 4, FFN_SYSTEM},
     {"through the store", through_the_store, REFUSE_MEMORY, 8, FFN_OUT_OF_MEMORY},
     {"packed file", packed_file, REFUSE_MEMORY | REFUSE_MMAP, 1, FFN_SYSTEM},
-    {"a formula's text", text_of_a_formula, REFUSE_MEMORY, 0, FFN_OUT_OF_MEMORY},
+    {"a formula's text", text_of_a_formula, REFUSE_MEMORY, 8, FFN_OUT_OF_MEMORY},
+    {"a formula's kernel", kernel_of_a_formula, REFUSE_MEMORY, 20, FFN_OUT_OF_MEMORY},
 };
 
 /* One run with a refusal; the world is as it was afterwards. */

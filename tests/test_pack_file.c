@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,19 +137,59 @@ Test(pack_file, goes_on_after_a_short_write_and_an_interrupted_one) {
     free(right);
 }
 
-/* The limit on a file's size is a full disk for everybody, root too. */
-Test(pack_file, that_finds_no_room_says_so_and_leaves_nothing) {
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number) {
+    (void)number;
+    signals++;
+}
+
+static bool is_pending(int number) {
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
+}
+
+/* The limit on a file's size is a full disk for everybody, root too; and it raises a signal whose default is to end the
+ * process. */
+static void expect_no_room(void) {
     const struct rlimit limit = {4097, RLIM_INFINITY};
     struct rlimit before;
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     ffn_diag diag = {0};
-    signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){limit.rlim_cur, before.rlim_max});
     const ffn_status status = pack_to(support_path("weights.ffnw"), 1, &diag);
     setrlimit(RLIMIT_FSIZE, &before);
     cr_expect_eq(status, FFN_SYSTEM);
     cr_expect(strstr(diag.text, "weights.ffnw cannot be written: File too large"), "%s", diag.text);
     cr_expect_eq(support_folder_count(), 0);
+}
+
+Test(pack_file, that_finds_no_room_says_so_and_leaves_nothing) {
+    sigset_t mask;
+    expect_no_room(); /* the default: to be still here is the test */
+    signal(SIGXFSZ, SIG_IGN);
+    expect_no_room();
+    signal(SIGXFSZ, count_signal);
+    expect_no_room();
+    cr_expect_eq(signals, 0, "the program's handler was called");
+    cr_expect_not(is_pending(SIGXFSZ));
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    cr_expect_eq(sigismember(&mask, SIGXFSZ), 0, "the signal stays blocked");
+}
+
+Test(pack_file, that_finds_no_room_leaves_a_signal_of_the_programs_pending) {
+    sigset_t limit;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    signal(SIGXFSZ, count_signal);
+    pthread_sigmask(SIG_BLOCK, &limit, NULL);
+    expect_no_room();
+    cr_expect_not(is_pending(SIGXFSZ));
+    raise(SIGXFSZ);
+    expect_no_room();
+    cr_expect(is_pending(SIGXFSZ));
+    pthread_sigmask(SIG_UNBLOCK, &limit, NULL);
+    cr_expect_eq(signals, 1);
 }
 
 /* ---- Targets ---- */

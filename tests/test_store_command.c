@@ -287,3 +287,26 @@ Test(store_command, bad_usage_is_said) {
     support_expect_status(1);
     close(full);
 }
+
+/* Names in the folder, the folder's own and what damaged entries say come from whoever made them. */
+Test(store_command, names_cannot_move_a_cursor_or_split_a_line) {
+    static const char name[] = "d8\033[2J\r\nall is well\a.avx2.n1.0123456789abcdef.ffn";
+    const char *top = support_store_scratch(), *folder = support_store_path(top, "odd\033[31m\nfolder");
+    cr_assert_eq(mkdir(folder, 0700), 0);
+    support_write_file(support_store_path(folder, name), "x", 1);
+    static const char *const actions[] = {"list", "verify", "clear"};
+    for (int i = 0; i < 3; i++) {
+        CACHE(actions[i]);
+        support_expect_status(i == 1);
+        const char *said[] = {support_result.out, support_result.err};
+        for (int s = 0; s < 2; s++) {
+            for (const char *c = said[s]; *c; c++)
+                cr_assert((unsigned char)*c >= 0x20 || *c == '\n', "%s: byte %#x", actions[i], *c);
+            cr_expect_null(strstr(said[s], "\nall is well"), "%s", said[s]);
+            cr_expect_null(strstr(said[s], "\nfolder"), "%s", said[s]);
+        }
+        cr_expect_not_null(strstr(support_result.out, "odd?[31m?folder"), "%s", support_result.out);
+        if (i < 2)
+            cr_expect_not_null(strstr(support_result.out, "d8?[2J??all is well?.avx2.n1."), "%s", support_result.out);
+    }
+}

@@ -236,7 +236,7 @@ Test(store_failure, a_limit_on_file_sizes_is_no_signal) {
     for (rlim_t most = 0; most <= 65536; most += 16384) {
         limit = (struct rlimit){.rlim_cur = most, .rlim_max = before.rlim_max};
         cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        expect_unusable(folder, "RLIMIT_FSIZE");
+        expect_unusable(folder, "File too large");
         cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
         cr_expect_eq(support_store_count(folder, ""), 0);
     }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,6 +135,17 @@ Test(tools, perf_map_of_this_process_is_appended_to) {
     cr_assert_eq(strncmp(text, other, sizeof other - 1), 0);
     cr_assert_eq(strncmp(text + sizeof other - 1, parts_of_code, sizeof parts_of_code - 1), 0);
     cr_assert_str_eq(text + sizeof other + sizeof parts_of_code - 2, parts_of_code);
+}
+
+Test(tools, perf_map_without_room_is_no_signal) {
+    static const char other[] = "1000 10 of_another_generator\n";
+    struct rlimit before;
+    write_text(path, other);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){sizeof other - 1, before.rlim_max}), 0);
+    tools_register(FFN_TOOL_PERF_MAP, &code.image);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    cr_assert_str_eq(read_text(path), other);
 }
 
 Test(tools, perf_map_of_an_earlier_process_is_emptied) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffngen.h"
 #include "support_threads.h"
 
 /* ---- How it is cut ---- */
@@ -253,19 +254,87 @@ Test(work, pieces_that_do_not_exist_are_refused) {
 }
 
 /* No product wraps, however many rows or pieces are named. */
-Test(work, scratch_that_cannot_be_is_said_to_be_endless) {
+Test(work, scratch_that_cannot_be_is_none) {
     refused r;
     refused_begin(&r, 3, 4);
     const ffn_kernel *kernel = r.layer.kernel;
-    cr_expect_eq(ffn_work_scratch_bytes(kernel, INT64_MAX, INT64_MAX), SIZE_MAX);
-    size_t last = 0;
+    cr_expect_eq(ffn_work_scratch_bytes(kernel, INT64_MAX, INT64_MAX), 0);
+    size_t last = 1;
     for (int64_t pieces = 1; pieces <= INT64_MAX / 4; pieces *= 4) {
         const size_t bytes = ffn_work_scratch_bytes(kernel, INT64_C(1) << 40, pieces);
-        cr_expect(bytes >= last, "%lld pieces: %zu bytes, fewer than with less", (long long)pieces, bytes);
+        cr_expect(bytes >= last || bytes == 0, "%lld pieces: %zu bytes, fewer than with less", (long long)pieces,
+                  bytes);
+        cr_expect(last > 0 || bytes == 0, "%lld pieces: %zu bytes where fewer cannot be", (long long)pieces, bytes);
         last = bytes;
     }
     cr_expect_eq(ffn_work_scratch_bytes(kernel, 3, 0), 0);
     cr_expect_eq(ffn_work_scratch_bytes(kernel, -3, 4), 0);
     cr_expect_eq(ffn_work_scratch_bytes(NULL, 3, 4), 0);
     refused_end(&r);
+}
+
+static float *work_of_half_each(const ffn_work *odd, const ffn_work *even, int64_t floats) {
+    support_fill_nan(odd->args.y, floats);
+    for (int phase = 0; phase < odd->phases; phase++)
+        for (int64_t piece = 0; piece < odd->pieces[phase]; piece++)
+            cr_assert_eq(ffn_work_run(piece % 2 ? odd : even, phase, piece, NULL), FFN_OK);
+    return odd->args.y;
+}
+
+/* Code may be published between the calls of two threads that each make the work, though they should share one. */
+Test(work, cut_does_not_depend_on_the_code_that_serves) {
+    if (ffn_isa_best() == FFN_ISA_PORTABLE)
+        cr_skip_test("no code is generated for this CPU");
+    enum { THREADS = 16, D_MODEL = 768 };
+    static const int64_t counts[] = {1, 3, 9, 40};
+    const ffn_spec spec = support_spec("d768-f3072-gelu");
+    support_weights *weights = support_random_weights(&spec, SUPPORT_NORMAL, 2);
+    void *packed = support_packed(&spec, &weights->weights);
+    float *x = support_aligned(40 * D_MODEL * sizeof *x), *y = support_aligned(40 * D_MODEL * sizeof *y);
+    float *want = support_aligned(40 * D_MODEL * sizeof *want);
+    support_fill_x(x, 40, D_MODEL, D_MODEL, SUPPORT_NORMAL, 3);
+    const ffn_options options = {.source = ffngen_source(), .verify = FFN_VERIFY_NEVER, .store = ""};
+    int in_columns = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const int64_t n = counts[i];
+        ffn_context *context;
+        ffn_kernel *kernel;
+        cr_assert_eq(ffn_context_create(&options, &context, NULL), FFN_OK);
+        cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, NULL), FFN_OK);
+        ffn_work before[THREADS + 1], after;
+        ffn_args args = {n, x, D_MODEL, y, D_MODEL, packed, NULL, ffn_work_scratch_bytes(kernel, n, THREADS)};
+        args.scratch = support_aligned(args.scratch_bytes);
+        for (int threads = 2; threads <= THREADS; threads++)
+            cr_assert_eq(ffn_work_make(kernel, &args, threads, &before[threads], NULL), FFN_OK);
+        args.y = want;
+        cr_assert_eq(ffn_kernel_run(kernel, &args, NULL), FFN_OK);
+        args.y = y;
+        for (int64_t rows = 1; rows <= 17; rows += rows == 1 ? 1 : rows == 2 ? 3 : 12)
+            cr_assert_eq(ffn_kernel_prepare(kernel, rows, NULL), FFN_OK);
+        for (int threads = 2; threads <= THREADS; threads++) {
+            const ffn_work *was = &before[threads];
+            cr_assert_eq(ffn_work_make(kernel, &args, threads, &after, NULL), FFN_OK);
+            in_columns += after.phases == 2;
+            cr_expect_eq(after.phases, was->phases);
+            for (int phase = 0; phase < 2; phase++) {
+                cr_expect_eq(after.pieces[phase], was->pieces[phase], "n %lld, %d threads", (long long)n, threads);
+                cr_expect_eq(after.unit[phase], was->unit[phase], "n %lld, %d threads", (long long)n, threads);
+            }
+            cr_expect_eq(after.groups, was->groups);
+            cr_expect_eq(after.slice_bytes, was->slice_bytes);
+            cr_expect_eq(after.hidden, was->hidden);
+            cr_expect_neq(after.code, was->code);
+            cr_expect_arr_eq(work_of_half_each(was, &after, n * D_MODEL), want, (size_t)(n * D_MODEL) * sizeof *want,
+                             "n %lld, %d threads", (long long)n, threads);
+        }
+        free(args.scratch);
+        ffn_kernel_destroy(kernel);
+        ffn_context_destroy(context);
+    }
+    cr_expect_gt(in_columns, 0);
+    free(want);
+    free(y);
+    free(x);
+    free(packed);
+    support_weights_free(weights);
 }
