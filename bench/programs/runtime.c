@@ -178,8 +178,8 @@ static void *seek(void *data) {
     return NULL;
 }
 
-/* Lookups a second of `threads` threads together. */
-static double lookup_rate(ffn_context *context, const ffn_spec *specs, int threads) {
+/* What `threads` threads do in a second together. */
+static double rate_of(void *(*work)(void *), ffn_context *context, const ffn_spec *specs, int threads) {
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, (unsigned)threads);
     seeker seekers[2];
@@ -187,8 +187,8 @@ static double lookup_rate(ffn_context *context, const ffn_spec *specs, int threa
     for (int t = 0; t < threads; t++)
         seekers[t] = (seeker){.context = context, .spec = specs[t], .start = &start, .lookups = 200000};
     for (int t = 1; t < threads; t++)
-        pthread_create(&others[t], NULL, seek, &seekers[t]);
-    seek(&seekers[0]);
+        pthread_create(&others[t], NULL, work, &seekers[t]);
+    work(&seekers[0]);
     double rate = 1e9 / seekers[0].ns;
     for (int t = 1; t < threads; t++) {
         pthread_join(others[t], NULL);
@@ -198,8 +198,20 @@ static double lookup_rate(ffn_context *context, const ffn_spec *specs, int threa
     return rate;
 }
 
+/* Work that two threads share nothing in: what a second thread can bring on this machine at all. */
+static void *spin(void *data) {
+    seeker *s = data;
+    pthread_barrier_wait(s->start);
+    double began = now_ns();
+    volatile uint64_t number = 1;
+    for (int64_t i = 0; i < s->lookups; i++)
+        number = number * 6364136223846793005U + 1442695040888963407U;
+    s->ns = (now_ns() - began) / (double)s->lookups;
+    return NULL;
+}
+
 static void measure_lookups(void) {
-    enum { ROUNDS = 15 };
+    enum { ROUNDS = 25 };
     ffn_context *context = context_of(in_folder("store"), 0);
     const ffn_spec distinct[2] = {spec_of("d768-f3072-gelu-bias"), spec_of("d512-f2048-relu-bias")};
     const ffn_spec same[2] = {distinct[0], distinct[0]};
@@ -209,17 +221,19 @@ static void measure_lookups(void) {
         CHECK(ffn_kernel_prepare(kernel, 1, &diag));
         ffn_kernel_destroy(kernel);
     }
-    double one[ROUNDS], of_distinct[ROUNDS], of_same[ROUNDS];
+    double one[ROUNDS], of_distinct[ROUNDS], of_same[ROUNDS], of_spins[ROUNDS];
     for (int r = 0; r < ROUNDS; r++) {
-        double rate = lookup_rate(context, distinct, 1);
+        double rate = rate_of(seek, context, distinct, 1);
         one[r] = 1e9 / rate;
-        of_distinct[r] = lookup_rate(context, distinct, 2) / rate;
-        of_same[r] = lookup_rate(context, same, 2) / rate;
+        of_distinct[r] = rate_of(seek, context, distinct, 2) / rate;
+        of_same[r] = rate_of(seek, context, same, 2) / rate;
+        of_spins[r] = rate_of(spin, context, same, 2) / rate_of(spin, context, same, 1);
     }
     summary s = summarise(one, ROUNDS), d = summarise(of_distinct, ROUNDS), e = summarise(of_same, ROUNDS);
     printf("lookup that hits (create, prepare, destroy): min %.0f ns, median %.0f ns\n", s.min, s.median);
-    printf("lookups of two threads over one: distinct keys median %.2f (best %.2f), same key median %.2f (best %.2f)\n",
-           d.median, of_distinct[ROUNDS - 1], e.median, of_same[ROUNDS - 1]);
+    printf("lookups of two threads over one: distinct keys median %.2f, same key median %.2f; two threads that share "
+           "nothing: %.2f\n",
+           d.median, e.median, summarise(of_spins, ROUNDS).median);
     ffn_context_destroy(context);
 }
 
@@ -253,17 +267,17 @@ static void measure_call(void) {
     ffn_args args = {1, x, 8, y, 8, packed, aligned(scratch_bytes), scratch_bytes};
     ffn_args many = args;
     many.n = ROWS;
-    double one[ROUNDS], overhead[ROUNDS];
+    double one[ROUNDS], rows[ROUNDS];
     /* The arithmetic of a row is what one row more in a call costs; what a call of one row costs beyond it is the call.
      * Both run the code of class 1, which takes a row at a time. */
     for (int r = 0; r < ROUNDS; r++) {
-        double whole = run_ns(kernel, &args), row = (run_ns(kernel, &many) - whole) / (ROWS - 1);
-        one[r] = whole;
-        overhead[r] = whole - row;
+        one[r] = run_ns(kernel, &args);
+        rows[r] = (run_ns(kernel, &many) - one[r]) / (ROWS - 1);
     }
-    summary s = summarise(one, ROUNDS), o = summarise(overhead, ROUNDS);
-    printf("call of 8x8 n=1: min %.1f ns, median %.1f ns; above the arithmetic of a row: min %.1f ns, median %.1f ns\n",
-           s.min, s.median, o.min, o.median);
+    summary s = summarise(one, ROUNDS), row = summarise(rows, ROUNDS);
+    printf("call of 8x8 n=1: min %.1f ns, median %.1f ns; a row more in a call: min %.1f ns, median %.1f ns; so a call "
+           "costs beyond its arithmetic: by minima %.1f ns, by medians %.1f ns\n",
+           s.min, s.median, row.min, row.median, s.min - row.min, s.median - row.median);
     ffn_kernel_destroy(kernel);
     ffn_context_destroy(context);
 }
