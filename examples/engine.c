@@ -3,7 +3,7 @@
  *     engine [SPEC] [LAYERS] [TOKENS] [STEPS] [THREADS]
  *
  * Links libffn alone: the compiler is loaded when the store lacks a kernel; where there is none the portable kernel
- * serves, with the same bits. One kernel serves all layers, whose weights are packed into files (./SPEC.LAYER.packed)
+ * serves, with the same bits. One kernel serves all layers, whose weights are packed into files (./SPEC.LAYER.ffnw)
  * the first time and mapped from then on. TOKENS rows go through all layers together (prefill), then STEPS single rows,
  * each made from the one before (decode), on 1, 2, ... THREADS threads. Exit status 1 if that changes any bit. */
 #define _POSIX_C_SOURCE 200809L
@@ -83,7 +83,7 @@ static void map_layers(engine *e) {
     ffn_diag diag;
     require(ffn_spec_name(&e->spec, false, name, sizeof name, &diag), diag.text);
     for (long layer = 0; layer < e->layers; layer++) {
-        snprintf(path, sizeof path, "%s.%ld.packed", name, layer);
+        snprintf(path, sizeof path, "%s.%ld.ffnw", name, layer);
         if (access(path, F_OK) != 0)
             write_layer(&e->spec, layer, path);
         require(ffn_packed_map(&e->spec, path, &e->packed[layer], &e->packed_bytes, &diag), diag.text);

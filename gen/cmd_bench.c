@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define THREADS_MAX 1024
-#define BUSY 0.05 /* of the time: caches and clock are then not the kernel's own either */
+#define BUSY 0.05   /* of the time: caches and clock are then not the kernel's own either */
+#define BEYOND 1.05 /* share of the peak that only a peak measured too low explains */
 
 static const char *const peers[] = {"openblas", "none", NULL};
 enum { PEER_OPENBLAS };
@@ -30,6 +31,7 @@ typedef struct settings {
     double log_ratios, least_ratio; /* of peer to kernel, over the rows so far */
     int ratios;
     double busiest;
+    double beyond; /* the largest share of the peak */
 } settings;
 
 static void count_ratio(settings *s, const bench_report *report) {
@@ -68,6 +70,7 @@ static int bench_spec(settings *s, const ffn_spec *spec) {
         if (measured == CMD_OK && row.peer)
             count_ratio(s, &row.report);
         s->busiest = row.report.busy > s->busiest ? row.report.busy : s->busiest;
+        s->beyond = row.report.fraction_of_peak > s->beyond ? row.report.fraction_of_peak : s->beyond;
         bench_row_clear(&row);
     }
     bench_layer_destroy(&layer);
@@ -141,6 +144,8 @@ static int run(const cmd *command, int argc, char **argv) {
         if (done == CMD_USAGE || ferror(stdout))
             break;
     }
+    if (s.beyond > BEYOND)
+        cmd_note(command, "the machine is too busy for shares of the peak: one came out as %.0f %%", s.beyond * 100);
     if (s.busiest > BUSY)
         cmd_note(command, "the machine is busy: other processes took up to %.0f %% of a row's time", s.busiest * 100);
     if (!s.json && s.ratios > 1)

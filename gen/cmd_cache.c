@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define PLAN_TEXT_BYTES 512
-#define IDENTITY_SHOWN 20 /* characters in the table; --json has them all */
+#define IDENTITY_SHOWN 10 /* characters in the table; --json has them all */
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 typedef struct work {
@@ -89,6 +89,12 @@ static void list_json(work *w, const store_listed *row, const finding *f, const 
     w->failed = !json_end(&line) || w->failed;
 }
 
+/* What libffngen calls itself: "generator <hash>, LLVM ..."; other sources call themselves what they like. */
+static const char *generator_of(const char *identity) {
+    static const char word[] = "generator ";
+    return strncmp(identity, word, sizeof word - 1) == 0 ? identity + sizeof word - 1 : identity;
+}
+
 static void list_row(work *w, const store_listed *row) {
     finding f = {0};
     examine(w, row, &f);
@@ -107,15 +113,15 @@ static void list_row(work *w, const store_listed *row) {
     report_cell(&w->table, "%llu", (unsigned long long)row->bytes);
     report_cell(&w->table, "%s", age);
     report_cell(&w->table, "%s", !is_whole(&f) ? "damaged" : f.header.verified ? "yes" : "no");
-    report_cell(&w->table, "%.*s", IDENTITY_SHOWN, is_whole(&f) ? f.identity : "-");
+    report_cell(&w->table, "%.*s", IDENTITY_SHOWN, is_whole(&f) ? generator_of(f.identity) : "-");
     report_cell(&w->table, "%s", is_whole(&f) ? f.header.llvm_version : "-");
     report_cell(&w->table, "%s", is_whole(&f) ? spec : row->name);
     report_cell(&w->table, "%s", is_whole(&f) ? plan : "-");
 }
 
 static int list(work *w) {
-    static const report_column columns[] = {{"bytes", 0, true},    {"used", 0, true},  {"verified", 0, false},
-                                            {"made by", 0, false}, {"LLVM", 0, false}, {"spec", 0, false},
+    static const report_column columns[] = {{"bytes", 0, true},      {"used", 0, true},  {"verified", 0, false},
+                                            {"generator", 0, false}, {"LLVM", 0, false}, {"spec", 0, false},
                                             {"plan", 0, false}};
     if (!w->json && w->listing.count > 0)
         w->table = report_begin(columns, COUNT(columns), true);
@@ -131,9 +137,9 @@ static int list(work *w) {
     }
     if (w->listing.count > 0 && !report_end(&w->table))
         return CMD_FAILED;
-    cmd_print("%s%s: %zu entries, %.1f MiB; the limit is %.0f MiB where a program sets no other", w->path,
-              w->folder < 0 ? " (not there yet)" : "", w->listing.count, (double)w->listing.bytes / 0x1p20,
-              (double)FFN_STORE_BYTES_DEFAULT / 0x1p20);
+    cmd_print("%s%s: %zu %s, %.1f KiB; the limit is %.0f MiB where a program sets no other", w->path,
+              w->folder < 0 ? " (not there yet)" : "", w->listing.count, w->listing.count == 1 ? "entry" : "entries",
+              (double)w->listing.bytes / 0x1p10, (double)FFN_STORE_BYTES_DEFAULT / 0x1p20);
     return CMD_OK;
 }
 

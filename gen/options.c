@@ -25,19 +25,29 @@ static const char *choice_at(size_t i) {
     return names_choices[i];
 }
 
+/* "-o, --output FILE"; returns its length. */
+static int option_form(const option_row *row, char *form, size_t form_bytes) {
+    int length = row->letter ? snprintf(form, form_bytes, "-%c, ", row->letter) : 0;
+    return length + snprintf(form + length, form_bytes - (size_t)length, "--%s%s%s", row->name,
+                             row->argument ? " " : "", row->argument ? row->argument : "");
+}
+
 static void print_help(const cmd *command, const option_row *table) {
     printf("usage: ffngen %s %s\n\n%s\n", command->name, command->arguments, command->summary);
     if (command->details)
         printf("%s", command->details);
     printf("\noptions:\n");
+    char form[64];
+    int width = 0;
     for (const option_row *row = table; row->name; row++) {
-        char form[64];
-        int length = row->letter ? snprintf(form, sizeof form, "-%c, ", row->letter) : 0;
-        snprintf(form + length, sizeof form - (size_t)length, "--%s%s%s", row->name, row->argument ? " " : "",
-                 row->argument ? row->argument : "");
-        printf("  %-26s %s\n", form, row->help);
+        int length = option_form(row, form, sizeof form);
+        width = length > width ? length : width;
     }
-    printf("  %-26s %s\n", "-h, --help", "this text");
+    for (const option_row *row = table; row->name; row++) {
+        option_form(row, form, sizeof form);
+        printf("  %-*s  %s\n", width, form, row->help);
+    }
+    printf("  %-*s  %s\n", width, "-h, --help", "this text");
 }
 
 static int bad_count(const cmd *command, const char *name, const char *text, int64_t least) {

@@ -312,7 +312,8 @@ FFN_API ffn_status ffn_kernel_create(ffn_context *context, const ffn_spec *spec,
 FFN_API void ffn_kernel_destroy(ffn_kernel *kernel);
 /* Finds the class of n in memory, in the store or builds it, verifies and publishes it. One thread builds a class,
  * others wait for it. On failure the kernel still runs, by another class or by the portable kernel; the status says
- * why. On success diag may hold a remark, said once a context, that the store could not be used. Compiling needs 1 MiB
+ * why. Other threads may run the kernel meanwhile: calls that begin later use the new code. On success diag may hold a
+ * remark, said once a context, that the store could not be used. Compiling needs 1 MiB
  * of stack. */
 FFN_API ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag);
 /* Publishes an image made earlier for this spec (`ffngen emit --format image`) after checking it. */

@@ -89,7 +89,7 @@ static bool own_folder_is_safe(int folder, const char *path, ffn_diag *problem) 
         diag_fail(problem, FFN_SYSTEM, SHOWN ": belongs to user %lld, must belong to user %lld", path,
                   (long long)seen.st_uid, (long long)geteuid());
     else if ((seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        diag_fail(problem, FFN_SYSTEM, SHOWN ": others may write it (mode %04o), its mode must be 0700", path,
+        diag_fail(problem, FFN_SYSTEM, SHOWN ": others may write it (mode %04o): chmod go-w makes it usable", path,
                   (unsigned)seen.st_mode & 07777);
     else
         return true;

@@ -8,12 +8,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
 packages_install build
-cmake --preset release -D FFN_BUILD_TESTS=OFF --log-level=WARNING
-cmake --build --preset release --target ffngen_command -- --quiet
+cmake --preset release -B build/demo -D FFN_BUILD_TESTS=OFF --log-level=WARNING
+cmake --build build/demo --target ffngen_command -- --quiet
 
 weights=${FFN_DATA_DIR:-../shared/data}/use_lite_layer0.safetensors
 if [ -f "$weights" ]; then
-    exec build/release/ffngen demo --weights "$weights" "$@"
+    exec build/demo/ffngen demo --weights "$weights" "$@"
 fi
 echo "No $weights: a preset with generated weights takes its place (examples/fetch_weights.sh gets the real ones)."
-exec build/release/ffngen demo "$@"
+exec build/demo/ffngen demo "$@"

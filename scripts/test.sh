@@ -7,6 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
 packages_install build test optional
-cmake --preset release -D FFN_TEST_PRESETS=ON
+cmake --preset release -D FFN_TEST_PRESETS=ON -D FFN_WERROR=ON
 cmake --build --preset release
 exec ctest --preset release -j "$(nproc)" </dev/null

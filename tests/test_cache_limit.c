@@ -13,6 +13,14 @@
     if (!support_image_possible()) \
     cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
 
+#if defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1, THREAD_SANITIZED = 1 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { SANITIZED = 1, THREAD_SANITIZED = 0 };
+#else
+enum { SANITIZED = 0, THREAD_SANITIZED = 0 };
+#endif
+
 typedef struct world {
     fake_source fake;
     ffn_context *context;
@@ -208,9 +216,11 @@ static void *use_at_random(void *data) {
         ffn_kernel_info info;
         ffn_kernel_inspect(kernel, 1, &info);
         u->wrong += info.source != FFN_FROM_COMPILER || !ffn_spec_equal(ffn_kernel_spec(kernel), &spec);
-        u->wrong += ffn_kernel_activate(kernel, 1, 32, x, NULL, y, NULL) != FFN_OK;
-        for (int i = 0; i < 32; i++)
-            u->wrong += y[i] != (i > 8 ? x[i] : 0);
+        if (!THREAD_SANITIZED) { /* which does not see how the code of a fake kernel hands over its data */
+            u->wrong += ffn_kernel_activate(kernel, 1, 32, x, NULL, y, NULL) != FFN_OK;
+            for (int i = 0; i < 32; i++)
+                u->wrong += y[i] != (i > 8 ? x[i] : 0);
+        }
         ffn_kernel_destroy(kernel);
     }
     return NULL;
@@ -237,18 +247,14 @@ Test(cache_limit, eviction_never_takes_a_kernel_in_use) {
 
 Test(cache_limit, memory_and_maps_are_flat_over_many_kernels) {
     NEEDS_IMAGES();
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    enum { SHAPES = 1000, CYCLES = 10000 };
-#else
-    enum { SHAPES = 1000, CYCLES = 100000 };
-#endif
+    enum { SHAPES = 1000 };
     static const size_t limits[] = {(size_t)1 << 30, (size_t)8 << 20}; /* all fit; hardly any does */
+    static const int cycles[] = {SANITIZED ? 10000 : 100000, 5000};
     for (int l = 0; l < 2; l++) {
         world w;
         begin(&w, limits[l]);
-        int cycles = l == 0 ? CYCLES : CYCLES / 20;
         long maps = 0, resident = 0;
-        for (int i = 0; i < cycles; i++) {
+        for (int i = 0; i < cycles[l]; i++) {
             ffn_kernel_destroy(create_prepared(&w, 1 + i % SHAPES));
             if (i == 2 * SHAPES) {
                 maps = map_count();
@@ -257,7 +263,8 @@ Test(cache_limit, memory_and_maps_are_flat_over_many_kernels) {
         }
         cr_expect_leq(map_count(), maps + 8);
         if (l == 0) {
-            cr_expect_leq(status_kib("VmRSS"), resident + 4096);
+            if (!SANITIZED) /* whose allocators keep what was freed */
+                cr_expect_leq(status_kib("VmRSS"), resident + 4096);
             cr_expect_eq(w.fake.builds, SHAPES);
         } else { /* the fake source keeps what it built, so memory says nothing here */
             cr_expect_gt(counters_of(&w).evicted, 2000);
