@@ -57,7 +57,7 @@ Test(store_command, list_tells_what_is_there) {
     static const char *const said[] = {"d64-f256-relu-bias",
                                        "d8-f16-act(x*sigmoid(1.702*x))",
                                        "d64-f256-gelu",
-                                       "  generator 0123456789  ",
+                                       "  0123456789  ",
                                        "19.1.7",
                                        ": 3 entries",
                                        "the limit is 256 MiB"};
