@@ -1,10 +1,12 @@
 /* calls.c: see calls.h
  *
  * exit() runs what was registered last first. Our function is registered when libffngen is loaded; if the program had
- * loaded libLLVM before, that is after LLVM's static objects, and else statics.h sees to it that none are destroyed. */
-#define _POSIX_C_SOURCE 200809L
+ * loaded libLLVM before, that is after LLVM's static objects, else statics.h sees to it that none are destroyed, and
+ * where it cannot the first call registers once more. */
+#define _GNU_SOURCE
 #include "calls.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -27,11 +29,25 @@ static void wait_for_calls(void) {
     }
 }
 
-static int exit_watch = -1; /* what atexit said */
+static int exit_watch = -1; /* what the registration said */
 
-/* At load: later than that, exit() may have begun. */
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static void at_exit(void *unused) {
+    (void)unused;
+    wait_for_calls();
+}
+
+/* At load: later than that, exit() may have begun. What atexit does, by libc's own function: this runs before every
+ * other constructor, and a library that replaces it, as sanitizers do, is not ready yet. */
 __attribute__((constructor)) static void watch_exit(void) {
-    exit_watch = atexit(wait_for_calls);
+    int (*registration)(void (*)(void *), void *, void *);
+    *(void **)&registration = dlsym(RTLD_NEXT, "__cxa_atexit");
+    exit_watch = registration ? registration(at_exit, NULL, &__dso_handle) : atexit(wait_for_calls);
+}
+
+void calls_watch_exit_again(void) {
+    atexit(wait_for_calls);
 }
 
 ffn_status calls_enter(ffn_diag *diag) {

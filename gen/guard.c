@@ -127,8 +127,10 @@ static ffn_status run_hooked(guard_task task, void *argument, ffn_diag *diag) {
     return status;
 }
 
+static bool statics_are_kept;
+
 __attribute__((constructor)) static void keep_statics(void) {
-    statics_keep(is_guarded);
+    statics_are_kept = statics_keep(is_guarded);
 }
 
 /* Until one task has come through, tasks run one at a time: a thread must not wait for state of LLVM's that another one
@@ -140,6 +142,9 @@ static ffn_status run_first(guard_task task, void *argument, ffn_diag *diag) {
     if (atomic_load(&proven))
         return run_hooked(task, argument, diag);
     pthread_mutex_lock(&lock);
+    if (!statics_are_kept)
+        calls_watch_exit_again();
+    statics_are_kept = true;
     ffn_status status = calls_go_on(diag);
     status = status ? status : run_hooked(task, argument, diag);
     if (!status)

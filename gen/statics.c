@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "statics.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <llvm-c/Core.h>
@@ -60,7 +61,7 @@ static int find_llvm(struct dl_phdr_info *info, size_t size, void *found) {
             l.dynamic = (const void *)begin;
         if (p->p_type == PT_GNU_RELRO) {
             l.constant = begin;
-            l.constant_end = begin + p->p_memsz;
+            l.constant_end = (begin + p->p_memsz) & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1); /* as it was protected */
         }
     }
     if (is_llvm)
@@ -83,6 +84,14 @@ static size_t number(const library *l, ElfW(Xword) tag) {
     return 0;
 }
 
+/* strcmp may be replaced by a library that is not ready yet, when we run before all others. */
+static bool is_registration(const char *name) {
+    const char *own = "__cxa_atexit";
+    while (*own && *own == *name)
+        own++, name++;
+    return *own == *name;
+}
+
 /* The slot of one table that stands for __cxa_atexit, or NULL. */
 static slot *find_slot(const library *l, ElfW(Xword) table, ElfW(Xword) table_bytes) {
     const ElfW(Rela) *r = address(l, table);
@@ -90,7 +99,7 @@ static slot *find_slot(const library *l, ElfW(Xword) table, ElfW(Xword) table_by
     const char *names = address(l, DT_STRTAB);
     for (size_t i = 0; r && symbols && names && i < number(l, table_bytes) / sizeof *r; i++) {
         size_t symbol = ELF64_R_SYM(r[i].r_info);
-        if (symbol && strcmp(names + symbols[symbol].st_name, "__cxa_atexit") == 0)
+        if (symbol && is_registration(names + symbols[symbol].st_name))
             return (void *)(l->base + r[i].r_offset);
     }
     return NULL;
@@ -122,13 +131,17 @@ static void watch_load(const library *l) {
         fill(l, initialisers, (uintptr_t)initialise_first);
 }
 
-void statics_keep(bool (*in_build)(void)) {
+bool statics_keep(bool (*in_build)(void)) {
     library l = {0};
-    if (!dl_iterate_phdr(find_llvm, &l) || !l.dynamic)
-        return;
+    int (*walk)(int (*)(struct dl_phdr_info *, size_t, void *), void *); /* libc's own, as calls.c has its function */
+    *(void **)&walk = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+    if (!walk || !walk(find_llvm, &l) || !l.dynamic)
+        return false;
     slot *s = find_slot(&l, DT_JMPREL, DT_PLTRELSZ);
     s = s ? s : find_slot(&l, DT_RELA, DT_RELASZ);
     is_in_build = in_build;
-    if (s && fill(&l, s, (uintptr_t)register_unless_kept))
-        watch_load(&l);
+    if (!s || !fill(&l, s, (uintptr_t)register_unless_kept))
+        return false;
+    watch_load(&l);
+    return true;
 }

@@ -10,7 +10,7 @@
 
 /* `in_build` tells if the calling thread is in a build of ours: what LLVM makes for others is destroyed as ever. Call
  * it once, while libffngen is loaded: the objects of libLLVM's own load are kept only if it is initialised after us, as
- * the linker's -z initfirst asks for. Where libLLVM cannot be found or changed, all stays as it is. */
-void statics_keep(bool (*in_build)(void));
+ * the linker's -z initfirst asks for. False, and all stays as it is, where libLLVM cannot be found or changed. */
+bool statics_keep(bool (*in_build)(void));
 
 #endif

@@ -8,9 +8,13 @@
 #include <string.h>
 
 void diag_printable(char *text) {
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+    unsigned char before = 0;
+    for (char *c = text; *c; c++) {
+        unsigned char own = (unsigned char)*c;
+        if (own < 0x20 || own == 0x7f || (before == 0xc2 && own < 0xa0)) /* the last: UTF-8 for 0x80 to 0x9f */
             *c = '?';
+        before = own;
+    }
 }
 
 ffn_status diag_fail(ffn_diag *diag, ffn_status status, const char *format, ...) {

@@ -102,23 +102,30 @@ static ffn_status check_machine(const image_header *header, ffn_diag *diag) {
     return FFN_OK;
 }
 
+/* A check that lacked memory says nothing about the image. */
+static ffn_status not_this_image(ffn_status status) {
+    return status == FFN_OUT_OF_MEMORY ? status : FFN_BAD_IMAGE;
+}
+
 /* The header's own values, once size and checksum say that it is what its maker wrote. */
 static ffn_status check_header(const image_header *header, size_t size, ffn_diag *diag) {
     if (!text_ends(header->llvm_version, sizeof header->llvm_version) ||
         !text_ends(header->spec.activation, sizeof header->spec.activation) || header->verified > 1) {
         return diag_fail(diag, FFN_BAD_IMAGE, "image: a field of the header holds no valid value");
     }
-    ffn_diag spec_diag = {.status = FFN_OK};
-    if (ffn_spec_check(&header->spec, &spec_diag) != FFN_OK) {
-        return diag_fail(diag, FFN_BAD_IMAGE, "image: its spec is not valid: %.300s", spec_diag.text);
+    ffn_diag why = {.status = FFN_OK};
+    ffn_status status = ffn_spec_check(&header->spec, &why);
+    if (status != FFN_OK) {
+        return diag_fail(diag, not_this_image(status), "image: its spec is not valid: %.300s", why.text);
     }
-    ffn_diag plan_diag = {.status = FFN_OK};
-    if ((uint32_t)header->plan.isa != header->isa || header->scratch_bytes > IMAGE_SCRATCH_BYTES_MAX ||
-        ffn_plan_check(&header->spec, &header->plan, &plan_diag) != FFN_OK) {
-        return diag_fail(diag, FFN_BAD_IMAGE, "image: its plan is not valid: %.300s",
-                         plan_diag.text[0] != '\0' ? plan_diag.text : "ISA or scratch");
+    if ((uint32_t)header->plan.isa != header->isa || header->scratch_bytes > IMAGE_SCRATCH_BYTES_MAX) {
+        return diag_fail(diag, FFN_BAD_IMAGE, "image: its plan is not valid: ISA or scratch");
     }
-    ffn_status status = check_parts(header, size, diag);
+    status = ffn_plan_check(&header->spec, &header->plan, &why);
+    if (status != FFN_OK) {
+        return diag_fail(diag, not_this_image(status), "image: its plan is not valid: %.300s", why.text);
+    }
+    status = check_parts(header, size, diag);
     return status != FFN_OK ? status : check_machine(header, diag);
 }
 

@@ -59,7 +59,8 @@ typedef struct image {          /* a mapped image; immutable */
 } image;
 
 /* Bytes -> header checked against everything that can be checked without running: size, magic, version, checksum,
- * offsets, ISA known, needed CPU features present. BAD_IMAGE or UNSUPPORTED. */
+ * offsets, ISA known, needed CPU features present. BAD_IMAGE, UNSUPPORTED or, where it could not be checked,
+ * OUT_OF_MEMORY. */
 ffn_status image_check(const void *bytes, size_t size, ffn_diag *diag);
 /* Checks, copies to anonymous memory, then protects read+execute (text) and read (the rest). Never writable and
  * executable at once. SYSTEM if memory may not be made executable. */

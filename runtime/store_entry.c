@@ -142,7 +142,7 @@ ffn_status entry_check(const char *name, const char *head, const void *code, siz
     ffn_diag why = {.status = FFN_OK};
     ffn_status runs = image_check(code, code_bytes, &why);
     if (runs != FFN_OK && runs != FFN_UNSUPPORTED)
-        return diag_fail(diag, FFN_BAD_FILE, "%s", why.text);
+        return diag_fail(diag, runs == FFN_OUT_OF_MEMORY ? runs : FFN_BAD_FILE, "%s", why.text);
     rewritten *made = malloc(sizeof *made);
     if (!made)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to check an entry");

@@ -173,7 +173,7 @@ static ffn_status hand_out(void *self, const ffn_spec *spec, const ffn_plan *pla
 }
 
 static void begin(world *w) {
-    *w = (world){.spec = support_spec("d48-f96-swiglu-bias_up"), .folder = "/tmp/ffn_failure_XXXXXX"};
+    *w = (world){.spec = support_spec("d48-f96-bias_up-gated(g*sigmoid(g)*u)"), .folder = "/tmp/ffn_failure_XXXXXX"};
     fake_source_init(&w->fake);
     w->source = (ffn_source){.build = hand_out, .self = w, .identity = "fake 1"};
     cr_assert_not_null(mkdtemp(w->folder));
