@@ -1,6 +1,7 @@
 /* cmd_pack.c: ffngen pack: weights in a safetensors file -> a file of packed weights; such a file -> what it holds */
 #define _XOPEN_SOURCE 700 /* st_ino */
 #include "cmd.h"
+#include "cmd_weights.h"
 #include "diag.h"
 #include "file.h"
 #include "json.h"
@@ -13,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static const char *const layouts[] = {"in_out", "out_in", NULL};
 
 typedef struct settings {
     const cmd *command;
@@ -116,11 +115,7 @@ static int run(const cmd *command, int argc, char **argv) {
     settings s = {.command = command, .layout = -1, .names.streamed = true};
     const option_row table[] = {
         {"weights", 'w', OPTION_TEXT, &s.weights, "FILE", "a safetensors file", NULL},
-        {"map", 0, OPTION_TEXT, &s.names.map, "w1=NAME,...", "tensor names: w1, b1, w2, b2 (up, gate, down, ...)",
-         NULL},
-        {"layout", 0, OPTION_CHOICE, &s.layout, "in_out|out_in", "how every matrix is stored", layouts},
-        {"layer", 0, OPTION_INDEX, &s.names.layer, "N", "the layer to take (default 0)", NULL},
-        {"expert", 0, OPTION_INDEX, &s.names.expert, "N", "the expert to take (default 0)", NULL},
+        CMD_WEIGHTS_ROWS(s.names, s.layout),
         {"output", 'o', OPTION_TEXT, &s.output, "FILE", "the packed weights, whole or not at all", NULL},
         {"check", 0, OPTION_TEXT, &s.check, "FILE", "read a file of packed weights and say what it holds", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object", NULL},
@@ -132,7 +127,7 @@ static int run(const cmd *command, int argc, char **argv) {
         return cmd_error(command, CMD_USAGE, "--check FILE takes no other option but --json");
     if (s.check)
         return check_file(&s, argc - operands, argv + operands);
-    s.names.layout = s.layout >= 0 ? layouts[s.layout] : NULL;
+    s.names.layout = cmd_layout_name(s.layout);
     ffn_spec spec;
     status = cmd_one_spec(command, argv + operands, argc - operands, &spec);
     if (status)

@@ -1,6 +1,7 @@
 /* cmd_run.c: ffngen run: weights and rows in, one FFN, rows out */
 #include "buffers.h"
 #include "cmd.h"
+#include "cmd_weights.h"
 #include "diag.h"
 #include "ffn_blas.h"
 #include "json.h"
@@ -18,7 +19,6 @@
 #define X_SEED 7
 #define PLAN_TEXT_BYTES 512
 
-static const char *const layouts[] = {"in_out", "out_in", NULL};
 static const char *const verify_modes[] = {"first", "always", "never", NULL}; /* in the order of ffn_verify_mode */
 
 typedef struct settings {
@@ -191,11 +191,7 @@ static int run(const cmd *command, int argc, char **argv) {
     const option_row table[] = {
         {"weights", 'w', OPTION_TEXT, &s.weights, "FILE", "a safetensors file (default: generated weights)", NULL},
         {"packed", 0, OPTION_TEXT, &s.packed, "FILE", "weights that 'ffngen pack' wrote", NULL},
-        {"map", 0, OPTION_TEXT, &s.names.map, "w1=NAME,...", "tensor names: w1, b1, w2, b2 (up, gate, down, ...)",
-         NULL},
-        {"layout", 0, OPTION_CHOICE, &s.layout, "in_out|out_in", "how every matrix is stored", layouts},
-        {"layer", 0, OPTION_INDEX, &s.names.layer, "N", "the layer to take (default 0)", NULL},
-        {"expert", 0, OPTION_INDEX, &s.names.expert, "N", "the expert to take (default 0)", NULL},
+        CMD_WEIGHTS_ROWS(s.names, s.layout),
         {"input", 'i', OPTION_TEXT, &s.input, "FILE", "rows as .npy (default: generated rows)", NULL},
         {"output", 'o', OPTION_TEXT, &s.output, "FILE", "the result as .npy, whole or not at all", NULL},
         {"n", 'n', OPTION_COUNT, &s.n, "N", "the first N rows (default: all; 1 if generated)", NULL},
@@ -214,7 +210,7 @@ static int run(const cmd *command, int argc, char **argv) {
         return cmd_error(command, CMD_USAGE, "--weights and --packed: one of them is wanted");
     if (!cmd_isa_runs(command, s.isa) || !cmd_tools(command, tools, &s.tools))
         return CMD_USAGE;
-    s.names.layout = s.layout >= 0 ? layouts[s.layout] : NULL;
+    s.names.layout = cmd_layout_name(s.layout);
     work w = {0};
     status = cmd_one_spec(command, argv + operands, argc - operands, &w.spec);
     if (status)

@@ -1,9 +1,7 @@
-/* store.c: key -> image, key and image -> entry, over files that may fail at
- * any time
+/* store.c: key -> image, key and image -> entry, over files that may fail at any time
  *
- * A store holds a path and no descriptor: each call opens the folder anew, so a
- * folder that is removed, replaced or made unsafe while the program runs is
- * noticed, and fork, exec and other threads meet no state. Whatever fails, the
+ * A store holds a path and no descriptor: each call opens the folder anew, so a folder that is removed, replaced or
+ * made unsafe while the program runs is noticed, and fork, exec and other threads meet no state. Whatever fails, the
  * caller goes on without; the first reason is told once. */
 #define _GNU_SOURCE
 #include "store.h"

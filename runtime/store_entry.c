@@ -1,9 +1,7 @@
-/* store_entry.c: key -> file name and lines of text; lines and image -> a head
- * under one checksum
+/* store_entry.c: key -> file name and lines of text; lines and image -> a head under one checksum
  *
- * Invariant: two keys have the same text only if they are the same key, and a
- * file is an entry of a key only if its head is, byte for byte, the one that
- * would be written for this key and the image found behind it. */
+ * Invariant: two keys have the same text only if they are the same key, and a file is an entry of a key only if its
+ * head is, byte for byte, the one that would be written for this key and the image found behind it. */
 #include "store_entry.h"
 
 #include <inttypes.h>
@@ -39,8 +37,7 @@ static ffn_status write_text(const store_key *key, const isa_row *isa, entry *e,
         return status;
     cpu_features_format(isa->needs, needs, sizeof needs);
     int length = snprintf(e->text, sizeof e->text,
-                          "ffngen store entry %d\nspec: %s\nisa: %s\nn: "
-                          "%s\nplan: %s\nneeds: %s\ngenerator: %s\n"
+                          "ffngen store entry %d\nspec: %s\nisa: %s\nn: %s\nplan: %s\nneeds: %s\ngenerator: %s\n"
                           "packed: %d\nimage: %d\n",
                           ENTRY_VERSION, spec, isa->name, ffn_n_class_name(key->plan->n_class), plan, needs,
                           key->identity, PACKED_VERSION, IMAGE_VERSION);

@@ -1,9 +1,7 @@
-/* store_file.c: a name -> bytes nobody else could write; bytes -> a file that
- * is there whole or not at all
+/* store_file.c: a name -> bytes nobody else could write; bytes -> a file that is there whole or not at all
  *
- * Writing: a temporary file in the same folder, on the disk before it is
- * renamed. A writer holds a lock on its temporary file that nobody ever waits
- * for; it tells those who tidy up that the writer still lives, and ends with
+ * Writing: a temporary file in the same folder, on the disk before it is renamed. A writer holds a lock on its
+ * temporary file that nobody ever waits for; it tells those who tidy up that the writer still lives, and ends with
  * it. Reading: what is checked is the descriptor that is read. */
 #define _GNU_SOURCE
 #include "store_file.h"

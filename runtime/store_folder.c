@@ -1,11 +1,9 @@
-/* store_folder.c: path -> descriptor, every folder on the way looked at through
- * the descriptor that is used
+/* store_folder.c: path -> descriptor, every folder on the way looked at through the descriptor that is used
  *
- * Images are code, so whoever can write one can run code as this user.
- * Invariant of a folder that is opened: it belongs to the effective user and
- * nobody else may write it; and nobody else may put another folder in its
- * place, since each folder above belongs to that user or to the system's owner
- * and is either not writable by others or sticky. */
+ * Images are code, so whoever can write one can run code as this user. Invariant of a folder that is opened: it
+ * belongs to the effective user and nobody else may write it; and nobody else may put another folder in its place,
+ * since each folder above belongs to that user or to the system's owner and is either not writable by others or
+ * sticky. */
 #define _GNU_SOURCE
 #include "store_folder.h"
 

@@ -1,9 +1,7 @@
-/* store_list.c: the names in a folder -> entries by age; entries over the limit
- * and what killed writers left -> gone
+/* store_list.c: the names in a folder -> entries by age; entries over the limit and what killed writers left -> gone
  *
- * Several processes may tidy up at once, and others write and read: a name that
- * is gone is nobody's mistake. Nothing is touched but files that have the name
- * of an entry or of a temporary file. */
+ * Several processes may tidy up at once, and others write and read: a name that is gone is nobody's mistake. Nothing
+ * is touched but files that have the name of an entry or of a temporary file. */
 #define _GNU_SOURCE
 #include "store_list.h"
 

@@ -70,6 +70,16 @@ void *support_file_read(const char *path, size_t *bytes) {
     return data;
 }
 
+void support_file_expect(const char *path, const void *want, size_t want_bytes, const char *what) {
+    size_t bytes = 0;
+    void *have = support_file_read(path, &bytes);
+    cr_assert_eq(bytes, want_bytes, "%s: %zu bytes", what, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (((char *)have)[i] != ((const char *)want)[i])
+            cr_assert(false, "%s: byte %zu differs", what, i);
+    free(have);
+}
+
 /* ---- safetensors ---- */
 
 typedef struct tensor {

@@ -17,6 +17,8 @@ int support_folder_count(void);
 void support_file_write(const char *path, const void *data, size_t bytes);
 /* The whole file, 64-byte aligned; free() it. */
 void *support_file_read(const char *path, size_t *bytes);
+/* Fails the test if the file is not exactly these bytes. */
+void support_file_expect(const char *path, const void *want, size_t want_bytes, const char *what);
 
 /* Tensors of one type with random values, the parts that the spec has: w1, wg, w2, b1, bg, b2; a fused matrix stands in
  * w1 and its biases in b1. `pad` bytes of the header decide how the elements lie. */

@@ -64,6 +64,11 @@ typedef struct fake_source {
 } fake_source;
 
 bool support_image_possible(void);
+/* At the start of a test that runs fake images. */
+#define NEEDS_IMAGES()             \
+    if (!support_image_possible()) \
+    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
+
 void fake_source_init(fake_source *fake);
 /* After every context that used it is gone. */
 void fake_source_free(fake_source *fake);

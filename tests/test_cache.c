@@ -10,10 +10,6 @@
 #include "support_data.h"
 #include "support_image.h"
 
-#define NEEDS_IMAGES()             \
-    if (!support_image_possible()) \
-    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
-
 typedef struct world {
     fake_source fake;
     ffn_context *context;

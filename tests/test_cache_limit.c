@@ -9,10 +9,6 @@
 #include "support_data.h"
 #include "support_image.h"
 
-#define NEEDS_IMAGES()             \
-    if (!support_image_possible()) \
-    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
-
 #if defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1, THREAD_SANITIZED = 1 };
 #elif defined(__SANITIZE_ADDRESS__)

@@ -18,10 +18,6 @@
 #include "support_image.h"
 #include "support_oracle.h"
 
-#define NEEDS_IMAGES()             \
-    if (!support_image_possible()) \
-    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
-
 /* ---- Requests that can be refused -------------------------------------------------------------------------- */
 
 typedef enum refusal { REFUSE_MEMORY = 1, REFUSE_MMAP = 2, REFUSE_MPROTECT = 4 } refusal;

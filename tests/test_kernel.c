@@ -12,10 +12,6 @@
 #include "support_image.h"
 #include "support_oracle.h"
 
-#define NEEDS_IMAGES()             \
-    if (!support_image_possible()) \
-    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
-
 enum { ROWS = 20, LD = 80 };
 
 typedef struct bench { /* a kernel with all that a run needs */

@@ -23,16 +23,6 @@
 
 TestSuite(pack_file, .init = support_folder_make, .fini = support_folder_remove, .timeout = 120);
 
-static void expect_file(const char *path, const void *want, size_t want_bytes, const char *what) {
-    size_t bytes = 0;
-    void *have = support_file_read(path, &bytes);
-    cr_assert_eq(bytes, want_bytes, "%s: %zu bytes", what, bytes);
-    for (size_t i = 0; i < bytes; i++)
-        if (((char *)have)[i] != ((const char *)want)[i])
-            cr_assert(false, "%s: byte %zu differs", what, i);
-    free(have);
-}
-
 /* ---- Faults of the system ----
  *
  * The functions below stand before the C library's own for all that is linked into this program. */
@@ -110,7 +100,7 @@ Test(pack_file, that_fails_anywhere_leaves_the_old_one_and_nothing_else) {
         cr_expect_eq(status, FFN_SYSTEM, "fault %zu: %d", i, (int)status);
         cr_expect(strstr(diag.text, "weights.ffnw") && strstr(diag.text, strerror(faults[i].error)), "fault %zu: %s", i,
                   diag.text);
-        expect_file(path, before, bytes, "the old file");
+        support_file_expect(path, before, bytes, "the old file");
         cr_expect_eq(support_folder_count(), 1, "fault %zu", i);
         cr_expect_eq(next_descriptor(), descriptor, "fault %zu", i);
     }
@@ -132,7 +122,7 @@ Test(pack_file, goes_on_after_a_short_write_and_an_interrupted_one) {
             cr_assert_eq(pack_to(path, 1, NULL), FFN_OK);
             cr_expect_geq(fault.count, 3);
             fault.call = NO_CALL;
-            expect_file(path, right, bytes, interrupted ? "interrupted" : "short");
+            support_file_expect(path, right, bytes, interrupted ? "interrupted" : "short");
         }
     free(right);
 }
@@ -230,7 +220,7 @@ Test(pack_file, follows_a_link_and_leaves_it_a_link) {
     size_t bytes = 0;
     cr_assert_eq(pack_to(support_path("other"), 2, NULL), FFN_OK);
     void *right = support_file_read(support_path("other"), &bytes);
-    expect_file(path, right, bytes, "what the link names");
+    support_file_expect(path, right, bytes, "what the link names");
     free(right);
 }
 

@@ -11,16 +11,6 @@
 
 TestSuite(packed_bytes, .init = support_folder_make, .fini = support_folder_remove, .timeout = 120);
 
-static void expect_file(const char *path, const void *want, size_t want_bytes, const char *what) {
-    size_t bytes = 0;
-    void *have = support_file_read(path, &bytes);
-    cr_assert_eq(bytes, want_bytes, "%s: %zu bytes", what, bytes);
-    for (size_t i = 0; i < bytes; i++)
-        if (((char *)have)[i] != ((const char *)want)[i])
-            cr_assert(false, "%s: byte %zu differs", what, i);
-    free(have);
-}
-
 /* ---- The bytes of ffn_pack ---- */
 
 /* Both halves of gate and up in one array, with columns to spare. */
@@ -97,13 +87,13 @@ static void expect_same_bytes(const char *text, ffn_gate_order order, unsigned l
     void *packed = support_packed(&m.spec, &m.weights);
     ffn_diag diag = {0};
     cr_assert_eq(ffn_pack_file(&m.spec, &m.weights, path, &diag), FFN_OK, "%s: %s", what, diag.text);
-    expect_file(path, packed, bytes, what);
+    support_file_expect(path, packed, bytes, what);
 
     ffn_matrix matrices[3];
     const pack_weights read = model_read(&m, matrices);
     packed_header header;
     cr_assert_eq(packed_file_write(&m.spec, &read, path, &header, &diag), FFN_OK, "%s: %s", what, diag.text);
-    expect_file(path, packed, bytes, what);
+    support_file_expect(path, packed, bytes, what);
     cr_assert_eq(memcmp(&header, packed, sizeof header), 0);
     cr_assert_eq(support_folder_count(), 1);
     free(packed);
@@ -159,7 +149,7 @@ static void expect_streamed(const char *text, const support_tensors *as, const c
     weights_close(file);
     char what[160];
     snprintf(what, sizeof what, "%s %s %s order %d pad %d", text, as->dtype, layout, (int)as->order, as->pad);
-    expect_file(to, packed, bytes, what);
+    support_file_expect(to, packed, bytes, what);
     free(packed);
 }
 

@@ -21,16 +21,6 @@ static void map(const ffn_spec *spec, const char *path, const void **packed, siz
     cr_assert_eq(ffn_packed_map(spec, path, packed, bytes, &diag), FFN_OK, "%s", diag.text);
 }
 
-static void expect_file(const char *path, const void *want, size_t want_bytes, const char *what) {
-    size_t bytes = 0;
-    void *have = support_file_read(path, &bytes);
-    cr_assert_eq(bytes, want_bytes, "%s: %zu bytes", what, bytes);
-    for (size_t i = 0; i < bytes; i++)
-        if (((char *)have)[i] != ((const char *)want)[i])
-            cr_assert(false, "%s: byte %zu differs", what, i);
-    free(have);
-}
-
 /* ---- Mapping ---- */
 
 static size_t pack_small(const ffn_spec *spec, const char *path, uint64_t seed) {
@@ -52,7 +42,7 @@ Test(packed_file, maps_to_the_block_at_an_aligned_address) {
     map(&spec, path, &packed, &bytes);
     cr_expect_eq(bytes, wanted);
     cr_expect_eq((uintptr_t)packed % FFN_PACKED_ALIGN, 0u);
-    expect_file(path, packed, bytes, "the map");
+    support_file_expect(path, packed, bytes, "the map");
     cr_expect_eq(ffn_packed_check(&spec, packed, bytes, NULL), FFN_OK);
     ffn_packed_unmap(packed, bytes);
     ffn_packed_unmap(NULL, 0);

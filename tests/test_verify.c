@@ -20,10 +20,6 @@
 #include "verify.h"
 #include "verify_reference.h"
 
-#define NEEDS_IMAGES()             \
-    if (!support_image_possible()) \
-    cr_skip_test("no generated ISA of x86-64 here: fake images cannot run")
-
 typedef struct mutant {
     const char *spec;
     fake_defect defect;
