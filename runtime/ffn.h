@@ -180,8 +180,9 @@ FFN_API ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class 
                                  ffn_plan *plan, ffn_diag *diag);
 /* BAD_ARGUMENT if code for this plan cannot be generated or would spill registers. */
 FFN_API ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag);
-/* One line: "avx2 17+ m96 f384 k768 u4 p1 6x1 5x1 4x1 1x1". */
+/* One line: "avx2 17+ m96 f384 k768 u4 p1 6x1 5x1 4x1 1x1"; parse reads it back, and does not check it. */
 FFN_API ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag);
+FFN_API ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag);
 
 /* ---- Packed weights ---------------------------------------------------------------------------------------- */
 
@@ -241,15 +242,32 @@ typedef struct ffn_bytes {
     void (*release)(void *data); /* NULL for static storage */
 } ffn_bytes;
 
-/* The only way from libffn to a compiler. `build` turns spec and plan into an image (docs/image.md), by preference with
- * that plan; it may be called from several threads at once, and must return: no exception and no longjmp may leave it.
- * libffngen's ffngen_source() is one; an ahead-of-time table is another. */
+/* Code of one spec and plan that is part of the program already, as an emitted header's is: nothing to map. The entries
+ * have the contracts of docs/image.md. Everything named lives as long as the program. */
+typedef struct ffn_native {
+    ffn_plan plan;
+    size_t scratch_bytes;
+    void (*fused)(const float *x, int64_t ldx, float *y, int64_t ldy, const void *packed, void *scratch,
+                  int64_t row_begin, int64_t row_end);
+    void (*expand)(const float *x, int64_t ldx, const void *packed, float *hidden, void *scratch, int64_t n,
+                   int64_t col_begin, int64_t col_end);
+    void (*contract)(const float *hidden, const void *packed, float *y, int64_t ldy, void *scratch, int64_t n,
+                     int64_t col_begin, int64_t col_end);
+    void (*activate)(int64_t count, const float *g, const float *u, float *out);
+} ffn_native;
+
+/* The only way from libffn to code. `build` turns spec and plan into an image (docs/image.md), by preference with that
+ * plan; `find`, which is asked first, names code that is there already, by preference with that plan. Either may be
+ * NULL (not both); both may be called from several threads at once, and must return: no exception and no longjmp may
+ * leave them. UNSUPPORTED: none for this spec, ISA or class. libffngen's ffngen_source() is one; the table of an
+ * emitted header, PREFIX_source(), is another. */
 typedef struct ffn_source {
     ffn_status (*build)(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag);
     void *self;
     /* One line that changes whenever the image of a spec and plan may: the generator and the LLVM below it. Its images
      * are kept in the disk store under this name; NULL: they are not kept. */
     const char *identity;
+    ffn_status (*find)(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_native *native, ffn_diag *diag);
 } ffn_source;
 
 /* ---- Verification ------------------------------------------------------------------------------------------ */
@@ -290,7 +308,7 @@ typedef struct ffn_options { /* all zero is the default */
 
 typedef struct ffn_counters {
     uint64_t compiled;  /* images the source built and that were published */
-    uint64_t loaded;    /* images published from the store or by ffn_kernel_load */
+    uint64_t loaded;    /* code published from the store, by ffn_kernel_load or by ffn_source.find */
     uint64_t hit;       /* prepares served from memory, waiting for another thread's build included */
     uint64_t evicted;   /* kernels that left the cache for its limit */
     uint64_t fell_back; /* prepares that left the class without code of its own */
@@ -319,7 +337,13 @@ FFN_API ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *d
 /* Publishes an image made earlier for this spec (`ffngen emit --format image`) after checking it. */
 FFN_API ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *image, size_t image_bytes, ffn_diag *diag);
 
-typedef enum ffn_origin { FFN_FROM_FALLBACK, FFN_FROM_COMPILER, FFN_FROM_STORE, FFN_FROM_IMAGE } ffn_origin;
+typedef enum ffn_origin {
+    FFN_FROM_FALLBACK,
+    FFN_FROM_COMPILER,
+    FFN_FROM_STORE,
+    FFN_FROM_IMAGE,
+    FFN_FROM_NATIVE /* ffn_source.find */
+} ffn_origin;
 
 typedef struct ffn_kernel_info {
     ffn_isa isa;       /* of the code that would serve n */
