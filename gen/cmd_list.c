@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "isa.h"
 #include "json.h"
+#include "machine_text.h"
 #include "options.h"
 #include "report.h"
 
@@ -16,7 +17,7 @@
 typedef struct listing {
     bool json, failed;
     report_table table;
-    char below[FFN_DESCRIBE_BYTES]; /* the table */
+    char below[FFN_DESCRIBE_BYTES]; /* the table, or all there is */
 } listing;
 
 static void list_presets(listing *list) {
@@ -99,10 +100,26 @@ static void list_isas(listing *list) {
     ffn_cpu_describe(NULL, 1, list->below, sizeof list->below, NULL);
 }
 
+/* As --machine of emit reads it, unless it is JSON. */
+static void list_machine(listing *list) {
+    ffn_machine machine;
+    ffn_machine_read(&machine);
+    if (list->json) {
+        json_line line = json_begin();
+        json_integer(&line, "l1_bytes", machine.l1_bytes);
+        json_integer(&line, "l2_bytes", machine.l2_bytes);
+        json_integer(&line, "l3_bytes", machine.l3_bytes);
+        list->failed = !json_end(&line);
+        return;
+    }
+    list->failed = machine_format(&machine, list->below, NULL) != FFN_OK;
+}
+
 static const struct {
     const char *name;
     void (*print)(listing *list);
-} subjects[] = {{"presets", list_presets}, {"activations", list_activations}, {"isas", list_isas}};
+} subjects[] = {
+    {"presets", list_presets}, {"activations", list_activations}, {"isas", list_isas}, {"machine", list_machine}};
 
 static const char *subject_at(size_t i) {
     return i < sizeof subjects / sizeof subjects[0] ? subjects[i].name : NULL;
@@ -115,7 +132,7 @@ static int run(const cmd *command, int argc, char **argv) {
     if (!options_parse(command, table, argc, argv, &operands, &status))
         return status;
     if (operands == argc)
-        return cmd_error(command, CMD_USAGE, "what is to be listed? presets, activations or isas");
+        return cmd_error(command, CMD_USAGE, "what is to be listed? presets, activations, isas or machine");
     if (argc - operands > 1)
         return cmd_error(command, CMD_USAGE, "one list at a time: '%s' is one more", argv[operands + 1]);
     for (int i = 0; i < COUNT(subjects); i++) {
@@ -127,12 +144,14 @@ static int run(const cmd *command, int argc, char **argv) {
     }
     char near[192];
     diag_near_names(argv[operands], subject_at, near, sizeof near);
-    return cmd_error(command, CMD_USAGE, "'%s' is not one of presets, activations, isas%s", argv[operands], near);
+    return cmd_error(command, CMD_USAGE, "'%s' is not one of presets, activations, isas, machine%s", argv[operands],
+                     near);
 }
 
-const cmd cmd_list = {"list",
-                      "presets|activations|isas [--json]",
-                      "Lists the known models, the activations or the instruction sets.",
-                      NULL,
-                      run,
-                      false};
+const cmd cmd_list = {
+    "list",
+    "presets|activations|isas|machine [--json]",
+    "Lists the known models, the activations, the instruction sets or what planning knows of this machine.",
+    NULL,
+    run,
+    false};

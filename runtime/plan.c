@@ -5,7 +5,6 @@
 #include "plan.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "diag.h"
@@ -271,21 +270,5 @@ ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *
                              plan->tiles[i].mr, plan->tiles[i].panels, plan->tiles[i].mr);
     if (last.mr != 1)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: the last tile is %dx%d: it must be 1x1", last.mr, last.panels);
-    return FFN_OK;
-}
-
-ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
-    char line[256];
-    if (!plan || !text)
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan and text must not be NULL");
-    int at = snprintf(line, sizeof line, "%s %s m%lld f%lld k%lld u%d p%d",
-                      ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
-                      ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?", (long long)plan->m_block,
-                      (long long)plan->f_block, (long long)plan->k_block, plan->unroll, plan->prefetch);
-    for (int32_t i = 0; i < plan->tile_count && at > 0 && (size_t)at < sizeof line; i++)
-        at += snprintf(line + at, sizeof line - (size_t)at, " %dx%d", plan->tiles[i].mr, plan->tiles[i].panels);
-    if (at < 0 || (size_t)at >= sizeof line || (size_t)at >= text_bytes)
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "plan text: %zu bytes are too few", text_bytes);
-    memcpy(text, line, (size_t)at + 1);
     return FFN_OK;
 }
