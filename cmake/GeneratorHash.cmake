@@ -5,7 +5,8 @@
 #         -P GeneratorHash.cmake
 
 cmake_minimum_required(VERSION 3.25)
-file(GLOB files RELATIVE ${SOURCE} ${SOURCE}/templates/*.def ${SOURCE}/runtime/*.[ch] ${SOURCE}/gen/*.[ch])
+file(GLOB files RELATIVE ${SOURCE} ${SOURCE}/templates/*.def ${SOURCE}/templates/header/*.in ${SOURCE}/runtime/*.[ch]
+     ${SOURCE}/gen/*.[ch])
 list(SORT files)
 set(text)
 foreach(file IN LISTS files)

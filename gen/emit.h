@@ -3,7 +3,8 @@
  *
  * Names. P is the prefix of a file; S, the prefix of one spec, is P where the file holds a single spec without a name,
  * else P_<name>. Functions and types are <P>_x or <S>_x, macros the same in capitals. Kernels are
- * <S>_<isa>_n<least n of the class>_<fused|expand|contract|activate>, local labels .L<S>_<isa>_x.
+ * <S>_<isa>_n<least n of the class>_<fused|expand|contract|activate>; labels of an assembler are .L<S>_<isa>... or
+ * numbers.
  *
  * Reproducible: the text depends on the job and the versions of the generator and of LLVM alone. */
 #ifndef FFN_EMIT_H
@@ -43,6 +44,8 @@ ffn_status emit_header(const emit_job *job, ffn_bytes *header, ffn_diag *diag);
  * architecture. */
 ffn_status emit_assembly(const emit_job *job, ffn_bytes *assembly, ffn_diag *diag);
 ffn_status emit_object(const emit_job *job, ffn_bytes *object, ffn_diag *diag);
+/* A static library: an object for each spec, so that a program links those it uses. */
+ffn_status emit_library(const emit_job *job, ffn_bytes *library, ffn_diag *diag);
 
 /* ---- Parts ---- */
 

@@ -1,4 +1,4 @@
-/* object.h: module -> machine code: optimises, then writes an object, assembly or IR text */
+/* object.h: module -> machine code: optimises, then writes an object, assembly or IR text; assembly -> object */
 #ifndef FFNGEN_OBJECT_H
 #define FFNGEN_OBJECT_H
 
@@ -7,5 +7,9 @@
 
 /* Optimises the module in place and writes it. `format` is FFNGEN_ASM, FFNGEN_IR or FFNGEN_OBJECT. */
 ffn_status object_write(ir *g, ffngen_format format, ffn_bytes *out, ffn_diag *diag);
+
+/* Assembly text, that of any ISA of an architecture -> an ELF object. Guarded as a build is (guard.h). COMPILE_FAILED
+ * with the assembler's first complaint. */
+ffn_status object_assemble(ffn_arch arch, const char *assembly, size_t bytes, ffn_bytes *object, ffn_diag *diag);
 
 #endif

@@ -16,7 +16,7 @@ TestSuite(command, .timeout = 600);
 /* ---- Bad usage ---- */
 
 static const struct bad_usage {
-    const char *arguments[8];
+    const char *arguments[10];
     const char *said[3];
 } bad_usages[] = {
     {{NULL}, {"no command"}},
@@ -61,7 +61,17 @@ static const struct bad_usage {
     {{"emit", "d64-f256-relu", "--isa", "avx2"}, {"--format"}},
     {{"emit", "d64-f256-relu", "--format", "asm"}, {"--isa"}},
     {{"emit", "d64-f256-relu", "--format", "asm", "--isa", "portable"}, {"--isa"}},
-    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2"}, {"header", "not offered"}},
+    {{"emit", "--format", "header", "--isa", "avx2"}, {"no SPEC"}},
+    {{"emit", "d64-f256-relu", "--format", "header"}, {"--isa", "portable"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2,"}, {"--isa"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx51"}, {"--isa", "avx512"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "auto"}, {"--isa", "auto"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2,avx2"}, {"avx2", "twice"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2,neon"}, {"avx2", "neon", "architecture"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2", "--n", "1"}, {"--n", "classes"}},
+    {{"emit", "d64-f256-relu", "--format", "image", "--isa", "avx2,avx512"}, {"--isa", "one ISA"}},
+    {{"emit", "d64-f256-relu", "d64-f512-relu", "--format", "image", "--isa", "avx2"}, {"d64-f512-relu"}},
+    {{"emit", "d64-f256-relu", "--format", "header", "--isa", "avx2", "--prefix"}, {"--prefix"}},
     {{"emit", "d64-f256-relu", "--format", "asn", "--isa", "avx2"}, {"asn", "asm"}},
     {{"list"}, {"presets"}},
     {{"list", "prests"}, {"prests", "presets"}},

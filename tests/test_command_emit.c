@@ -1,0 +1,155 @@
+/* ffngen emit from outside: names, files that belong together, what is refused and what is then left. */
+#define _POSIX_C_SOURCE 200809L
+#include "ffn.h"
+#include "support_command.h"
+#include "support_files.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+TestSuite(command_emit, .init = support_folder_make, .fini = support_folder_remove, .timeout = 300);
+
+/* The whole file as a string, kept until the next call. */
+static const char *read_text(const char *name) {
+    static char *kept;
+    size_t bytes;
+    char *data = support_file_read(support_path(name), &bytes);
+    free(kept);
+    kept = malloc(bytes + 1);
+    memcpy(kept, data, bytes);
+    kept[bytes] = '\0';
+    free(data);
+    return kept;
+}
+
+#define EMIT(...) RUN("emit", "--format", "header", "--isa", "portable", __VA_ARGS__)
+
+/* ---- Names ---- */
+
+Test(command_emit, the_prefix_is_the_given_one_or_the_name_of_the_file) {
+    static const struct {
+        const char *file, *prefix, *function;
+    } cases[] = {{"ffn_bert.h", NULL, "int ffn_bert_run("},
+                 {"ffn-bert.v2.h", NULL, "int ffn_bert_run("},
+                 {"libbert.h", NULL, "int bert_run("},
+                 {"3rd.h", NULL, "int ffn_run("},
+                 {"a.h", "Bert7", "int Bert7_run("}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = support_path(cases[i].file);
+        if (cases[i].prefix)
+            EMIT("d4-f5-relu", "-o", path, "--prefix", cases[i].prefix);
+        else
+            EMIT("d4-f5-relu", "-o", path);
+        support_expect_status(0);
+        cr_expect(strstr(read_text(cases[i].file), cases[i].function), "%s: no %s", cases[i].file, cases[i].function);
+    }
+}
+
+Test(command_emit, several_specs_have_names_of_their_own) {
+    EMIT("d4-f5-relu", "mlp=d6-f7-gelu-bias", "d4-f5-act(x*x)", "--prefix", "net", "-o", support_path("net.h"));
+    support_expect_status(0);
+    const char *header = read_text("net.h");
+    cr_expect(strstr(header, "int net_d4_f5_relu_run("));
+    cr_expect(strstr(header, "int net_mlp_run("));
+    cr_expect(strstr(header, "int net_d4_f5_fx"), "a formula stands as its hash");
+    EMIT("mlp=d6-f7-gelu-bias", "--prefix", "net", "-o", support_path("one.h"));
+    support_expect_status(0);
+    cr_expect(strstr(read_text("one.h"), "int net_mlp_run("));
+}
+
+Test(command_emit, names_that_cannot_be_are_bad_usage) {
+    static const struct {
+        const char *arguments[4];
+        const char *said[2];
+    } cases[] = {
+        {{"d4-f5-relu", "--prefix", "7up"}, {"--prefix", "7up"}},
+        {{"d4-f5-relu", "--prefix", "a-b"}, {"--prefix", "a-b"}},
+        {{"d4-f5-relu", "--prefix", "_x"}, {"--prefix", "letter"}},
+        {{"d4-f5-relu", "--prefix", "a234567890123456789012345678901234567890123456789012345678901234"}, {"63"}},
+        {{"d4-f5-relu", "d4-f5-relu"}, {"d4-f5-relu", "NAME=SPEC"}},
+        {{"mlp=d4-f5-relu", "MLP=d4-f6-relu"}, {"MLP", "NAME=SPEC"}},
+        {{"=d4-f5-relu"}, {"=d4-f5-relu", "name"}},
+        {{"5a=d4-f5-relu"}, {"5a", "letters"}},
+        {{"a=d4-f5-rleu"}, {"rleu", "relu"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *arguments[12] = {"emit", "--format", "header", "--isa", "portable", "-o", support_path("x.h")};
+        for (int k = 0; k < 4; k++)
+            arguments[7 + k] = cases[i].arguments[k];
+        support_run(FFN_COMMAND, -1, arguments);
+        cr_expect_eq(support_result.status, 2, "case %zu: %d %s", i, support_result.status, support_result.err);
+        for (int k = 0; k < 2 && cases[i].said[k]; k++)
+            cr_expect(strstr(support_result.err, cases[i].said[k]), "case %zu: no '%s' in: %s", i, cases[i].said[k],
+                      support_result.err);
+        cr_expect_eq(support_folder_count(), 0, "case %zu left a file", i);
+    }
+}
+
+/* ---- Files ---- */
+
+Test(command_emit, code_in_a_file_has_its_header_beside_it) {
+    static const struct {
+        const char *format, *file, *header, *start;
+    } cases[] = {{"asm", "net.s", "net.h", ""},
+                 {"object", "net.o", "net.h", "\177ELF"},
+                 {"library", "libnet.a", "libnet.h", "!<arch>\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RUN("emit", "d4-f5-relu", "d8-f9-silu", "--format", cases[i].format, "--isa", "avx2,avx512", "--prefix", "net",
+            "-o", support_path(cases[i].file));
+        support_expect_status(0);
+        cr_expect_str_empty(support_result.out);
+        cr_expect_eq(strncmp(read_text(cases[i].file), cases[i].start, strlen(cases[i].start)), 0);
+        const char *header = read_text(cases[i].header);
+        cr_expect(strstr(header, "int net_d8_f9_silu_run("), "%s", cases[i].format);
+        cr_expect(!strstr(header, "vfmadd"), "%s: the header has the kernels as well", cases[i].format);
+    }
+    RUN("emit", "d4-f5-relu", "--format", "asm", "--isa", "avx2", "-o", support_path("net.h"));
+    support_expect_status(2);
+    cr_expect(strstr(support_result.err, "header"), "%s", support_result.err);
+}
+
+Test(command_emit, neither_of_two_files_is_written_where_one_cannot_be) {
+    support_file_write(support_path("net.o"), "before", 6);
+    cr_assert_eq(mkdir(support_path("net.h"), 0700), 0);
+    RUN("emit", "d4-f5-relu", "--format", "object", "--isa", "avx2", "-o", support_path("net.o"));
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "net.h"), "%s", support_result.err);
+    support_file_expect(support_path("net.o"), "before", 6, "the object is not what it was");
+    cr_expect_eq(support_folder_count(), 2);
+}
+
+Test(command_emit, a_device_gets_the_code_alone) {
+    RUN("emit", "d4-f5-relu", "--format", "asm", "--isa", "avx2", "-o", "/dev/null");
+    support_expect_status(0);
+    cr_expect_neq(access("/dev/null.h", F_OK), 0);
+}
+
+Test(command_emit, options_that_do_not_go_together_are_refused) {
+    static const struct {
+        const char *arguments[10];
+        const char *said[2];
+    } cases[] = {
+        {{"d4-f5-relu", "--format", "object", "--isa", "avx2", "--static"}, {"--static", "header"}},
+        {{"d4-f5-relu", "--format", "object", "--isa", "portable"}, {"--isa portable", "header"}},
+        {{"d4-f5-relu", "--format", "image", "--isa", "avx2", "--prefix", "a"}, {"--prefix"}},
+        {{"d4-f5-relu", "--format", "asm", "--isa", "avx2", "--weights", "f"}, {"--weights", "header"}},
+        {{"d4-f5-relu", "--format", "header", "--isa", "avx2", "--weights-out", "f"}, {"--weights", "--weights-out"}},
+        {{"d4-f5-relu", "--format", "header", "--isa", "avx2", "--layer", "1"}, {"--weights", "--layer"}},
+        {{"d4-f5-relu", "d4-f6-relu", "--format", "header", "--isa", "avx2", "--weights", "f"}, {"one SPEC"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *arguments[16] = {"emit", "-o", support_path("x.out")};
+        for (int k = 0; k < 10; k++)
+            arguments[3 + k] = cases[i].arguments[k];
+        support_run(FFN_COMMAND, -1, arguments);
+        cr_expect_eq(support_result.status, 2, "case %zu: %d %s", i, support_result.status, support_result.err);
+        for (int k = 0; k < 2 && cases[i].said[k]; k++)
+            cr_expect(strstr(support_result.err, cases[i].said[k]), "case %zu: no '%s' in: %s", i, cases[i].said[k],
+                      support_result.err);
+        cr_expect_eq(support_folder_count(), 0, "case %zu left a file", i);
+    }
+}
