@@ -130,7 +130,7 @@ int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n) 
 }
 
 const char *cmd_origin_name(ffn_origin origin) {
-    static const char *const names[] = {"fallback", "compiled", "disk", "memory"};
+    static const char *const names[] = {"fallback", "compiled", "disk", "memory", "native"};
     return (size_t)origin < sizeof names / sizeof names[0] ? names[origin] : "unknown";
 }
 

@@ -52,9 +52,9 @@ static ffn_status check_options(const ffn_options *options, ffn_diag *diag) {
                          "options: plan->isa is %d: a plan is for an ISA that has generated code",
                          (int)options->plan->isa);
     }
-    if ((options->source != NULL && options->source->build == NULL) ||
+    if ((options->source != NULL && options->source->build == NULL && options->source->find == NULL) ||
         (options->product != NULL && options->product->multiply == NULL)) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "options: a source needs its build, a product its multiply");
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "options: a source needs its build or find, a product its multiply");
     }
     const uint32_t tools = FFN_TOOL_PERF_MAP | FFN_TOOL_GDB;
     if ((options->tools & ~tools) != 0) {

@@ -9,6 +9,7 @@
 #include "image.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -206,8 +207,12 @@ ffn_status image_map(const void *bytes, size_t size, image *mapped, ffn_diag *di
 }
 
 void image_unmap(image *mapped) {
-    if (mapped != NULL && mapped->base != NULL) {
-        munmap(mapped->base, mapped->mapped_bytes);
-        memset(mapped, 0, sizeof *mapped);
+    if (mapped == NULL) {
+        return;
     }
+    if (mapped->base != NULL) {
+        munmap(mapped->base, mapped->mapped_bytes);
+    }
+    free(mapped->header_on_heap);
+    memset(mapped, 0, sizeof *mapped);
 }

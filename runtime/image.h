@@ -48,10 +48,11 @@ typedef struct image_header { /* little-endian; the text section starts at IMAGE
     ffn_spec spec;
 } image_header;
 
-typedef struct image {          /* a mapped image; immutable */
-    const image_header *header; /* the mapped copy, read-only */
-    void *base;
-    size_t mapped_bytes;
+typedef struct image {            /* a mapped image, or code that was there already; immutable */
+    const image_header *header;   /* the mapped copy, read-only */
+    image_header *header_on_heap; /* the same, of code that is part of the program; else NULL */
+    void *base;                   /* NULL for code that is part of the program */
+    size_t mapped_bytes;          /* memory that it takes */
     image_fused fused;
     image_expand expand;
     image_contract contract;
@@ -65,6 +66,10 @@ ffn_status image_check(const void *bytes, size_t size, ffn_diag *diag);
 /* Checks, copies to anonymous memory, then protects read+execute (text) and read (the rest). Never writable and
  * executable at once. SYSTEM if memory may not be made executable. */
 ffn_status image_map(const void *bytes, size_t size, image *mapped, ffn_diag *diag);
+/* Code that is part of the program as an image without a mapping; the CPU, the plan and the scratch are checked.
+ * UNSUPPORTED, BAD_IMAGE or OUT_OF_MEMORY. */
+ffn_status image_of_native(const ffn_spec *spec, const ffn_native *native, image *made, ffn_diag *diag);
+/* Of either kind; NULL is allowed. */
 void image_unmap(image *mapped);
 /* Sets `verified` in a caller's copy of the bytes and renews the checksum. */
 void image_mark_verified(void *bytes, size_t size);

@@ -1,6 +1,6 @@
-/* kernel_code.c: (spec, plan) -> code that may be published: out of the store, else from the compiler
+/* kernel_code.c: (spec, plan) -> code that may be published: what the program holds, else the store, else the compiler
  *
- * Invariant: code leaves this file only if it is mapped, belongs to the spec and the context's ISA, and has passed
+ * Invariant: code leaves this file only if it can be called, belongs to the spec and the context's ISA, and has passed
  * the verification that the options ask for. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel_code.h"
@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "diag.h"
+#include "isa.h"
 #include "verify.h"
 
 static double now_ms(void) {
@@ -29,7 +30,7 @@ static ffn_status check_match(const ffn_context *context, const ffn_spec *spec, 
         return diag_fail(diag, FFN_BAD_IMAGE, "image: made for another spec: %s", text);
     }
     if (!context->any_isa && (ffn_isa)header->isa != context->isa) {
-        return diag_fail(diag, FFN_BAD_IMAGE, "image: made for %s where the context's ISA is %s",
+        return diag_fail(diag, FFN_BAD_IMAGE, "code made for %s where the context's ISA is %s",
                          ffn_isa_name((ffn_isa)header->isa), ffn_isa_name(context->isa));
     }
     return FFN_OK;
@@ -50,6 +51,18 @@ static ffn_status verify_code(const ffn_context *context, const kernel_shape *sh
     return status;
 }
 
+/* Code that must not be published is gone afterwards. */
+static ffn_status check_code(const ffn_context *context, const kernel_shape *shape, kernel_code *code, ffn_diag *diag) {
+    ffn_status status = check_match(context, &shape->spec, code->code.header, diag);
+    if (status == FFN_OK) {
+        status = verify_code(context, shape, code, diag);
+    }
+    if (status != FFN_OK) {
+        image_unmap(&code->code);
+    }
+    return status;
+}
+
 ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shape, const void *bytes, size_t size,
                             kernel_code *code, ffn_diag *diag) {
     double start = now_ms();
@@ -59,16 +72,37 @@ ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shap
         return status;
     }
     loaded.load_ms = now_ms() - start;
-    status = check_match(context, &shape->spec, loaded.code.header, diag);
-    if (status == FFN_OK) {
-        status = verify_code(context, shape, &loaded, diag);
-    }
+    status = check_code(context, shape, &loaded, diag);
     if (status != FFN_OK) {
-        image_unmap(&loaded.code);
         return status;
     }
     loaded.note = tools_register(context->tools, &loaded.code);
     *code = loaded;
+    return FFN_OK;
+}
+
+/* UNSUPPORTED where the program holds none; any other failure is an answer too: code that is wrong is not passed over
+ * in silence. No tool is told: the program's own symbols name it. */
+static ffn_status obtain_native(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan,
+                                kernel_code *code, ffn_diag *diag) {
+    double start = now_ms();
+    ffn_native native = {.scratch_bytes = 0};
+    ffn_status status = context->source->find(context->source->self, &shape->spec, plan, &native, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    kernel_code found = {.origin = FFN_FROM_NATIVE};
+    status = image_of_native(&shape->spec, &native, &found.code, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    found.load_ms = now_ms() - start;
+    status = check_code(context, shape, &found, diag);
+    if (status != FFN_OK) {
+        return status;
+    }
+    context_count_one(context, CONTEXT_LOADED);
+    *code = found;
     return FFN_OK;
 }
 
@@ -133,7 +167,11 @@ static bool obtain_stored(ffn_context *context, const kernel_shape *shape, const
 static ffn_status find_source(ffn_context *context, const ffn_source **source, ffn_diag *diag) {
     if (context->source != NULL) {
         *source = context->source;
-        return FFN_OK;
+        return context->source->build != NULL
+                   ? FFN_OK
+                   : diag_fail(
+                         diag, FFN_UNSUPPORTED,
+                         "the context's source has no code for this, and builds none: the portable kernel serves");
     }
     if (context->compiler == NULL) {
         return diag_fail(diag, FFN_UNSUPPORTED, "the context has no source of code: the portable kernel serves");
@@ -141,8 +179,9 @@ static ffn_status find_source(ffn_context *context, const ffn_source **source, f
     return compiler_load(context->compiler, source, diag);
 }
 
-ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
-                              ffn_diag *remark, ffn_diag *diag) {
+/* From the store, else built. */
+static ffn_status obtain_image(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
+                               ffn_diag *remark, ffn_diag *diag) {
     const char *identity = NULL;
     if (context->source != NULL) {
         identity = context->source->identity;
@@ -178,4 +217,38 @@ ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, c
     }
     release(&bytes);
     return status;
+}
+
+/* What the program holds for other ISAs of this CPU, the widest first: for a context that may have any, where there is
+ * no code of the best. */
+static ffn_status obtain_lesser(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan,
+                                kernel_code *code, ffn_diag *diag) {
+    ffn_status status = FFN_UNSUPPORTED;
+    for (int32_t lanes = isa_row_of(plan->isa)->lanes / 2; lanes > 1; lanes /= 2) {
+        for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT && status == FFN_UNSUPPORTED; ++isa) {
+            ffn_plan lesser;
+            if (isa_row_of(isa)->lanes == lanes && ffn_isa_supported(isa) &&
+                ffn_plan_make(&shape->spec, isa, plan->n_class, &context->machine, &lesser, NULL) == FFN_OK) {
+                status = obtain_native(context, shape, &lesser, code, diag);
+            }
+        }
+    }
+    return status;
+}
+
+ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
+                              ffn_diag *remark, ffn_diag *diag) {
+    if (context->source == NULL || context->source->find == NULL) {
+        return obtain_image(context, shape, plan, code, remark, diag);
+    }
+    ffn_status status = obtain_native(context, shape, plan, code, diag);
+    if (status != FFN_UNSUPPORTED) {
+        return status;
+    }
+    ffn_diag failure = {.status = FFN_OK};
+    status = obtain_image(context, shape, plan, code, remark, &failure);
+    if (status == FFN_UNSUPPORTED && context->any_isa) {
+        status = obtain_lesser(context, shape, plan, code, &failure);
+    }
+    return status == FFN_OK ? status : diag_fail(diag, status, "%s", failure.text);
 }

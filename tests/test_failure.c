@@ -151,6 +151,7 @@ typedef struct world { /* made before anything is refused */
     support_weights *weights;
     char folder[32], file[64];
     ffn_bytes image;
+    struct image mapped; /* as if it were part of the program */
     void *packed;
     float *x, *want;
 } world;
@@ -168,6 +169,16 @@ static ffn_status hand_out(void *self, const ffn_spec *spec, const ffn_plan *pla
     return FFN_OK;
 }
 
+static ffn_status name_native(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_native *native,
+                              ffn_diag *diag) {
+    (void)spec, (void)plan, (void)diag;
+    const image *mapped = &((const world *)self)->mapped;
+    *native = (ffn_native){mapped->header->plan, (size_t)mapped->header->scratch_bytes,
+                           mapped->fused,        mapped->expand,
+                           mapped->contract,     mapped->activate};
+    return FFN_OK;
+}
+
 static void begin(world *w) {
     *w = (world){.spec = support_spec("d48-f96-bias_up-gated(g*sigmoid(g)*u)"), .folder = "/tmp/ffn_failure_XXXXXX"};
     fake_source_init(&w->fake);
@@ -182,12 +193,14 @@ static void begin(world *w) {
     oracle_contract(&w->spec, &w->weights->weights, w->x, 48, N, w->want);
     ffn_plan plan = support_plan(&w->spec, FFN_N_1);
     w->image = support_image(&w->fake, &w->spec, &plan);
+    cr_assert_eq(image_map(w->image.data, w->image.bytes, &w->mapped, NULL), FFN_OK);
 }
 
 static void end(world *w) {
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", w->folder);
     cr_expect_eq(system(command), 0);
+    image_unmap(&w->mapped);
     w->image.release(w->image.data);
     fake_source_free(&w->fake);
     support_weights_free(w->weights);
@@ -240,6 +253,11 @@ static ffn_status prepare_and_run(world *w, const ffn_options *options, ffn_diag
 static ffn_status from_source(world *w, ffn_diag *diag) {
     return prepare_and_run(
         w, &(ffn_options){.source = &w->source, .verify = FFN_VERIFY_NEVER, .store = "", .tools = FFN_TOOL_GDB}, diag);
+}
+
+static ffn_status from_the_program(world *w, ffn_diag *diag) {
+    const ffn_source source = {.find = name_native, .self = w};
+    return prepare_and_run(w, &(ffn_options){.source = &source, .verify = FFN_VERIFY_NEVER, .store = ""}, diag);
 }
 
 static ffn_status through_the_store(world *w, ffn_diag *diag) {
@@ -312,6 +330,7 @@ static const struct {
     {"from a source", from_source, REFUSE_MEMORY, 6, FFN_OUT_OF_MEMORY},
     {"from a source, mmap", from_source, REFUSE_MMAP, 2, FFN_OUT_OF_MEMORY},
     {"from a source, mprotect", from_source, REFUSE_MPROTECT, 4, FFN_SYSTEM},
+    {"from the program", from_the_program, REFUSE_MEMORY, 6, FFN_OUT_OF_MEMORY},
     {"through the store", through_the_store, REFUSE_MEMORY, 8, FFN_OUT_OF_MEMORY},
     {"packed file", packed_file, REFUSE_MEMORY | REFUSE_MMAP, 1, FFN_SYSTEM},
     {"a formula's text", text_of_a_formula, REFUSE_MEMORY, 8, FFN_OUT_OF_MEMORY},
