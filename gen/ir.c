@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* What the code does for the CPU's checks of control flow, and its notes say: landing pads where it may be entered
+ * (endbr64, bti c) and returns that a shadow stack or a signature (of x30, where it is stored) can check. */
+static const char *const cet_flags[] = {"cf-protection-branch", "cf-protection-return", NULL};
+static const char *const pac_flags[] = {"branch-target-enforcement", "sign-return-address", NULL};
+
 void ir_begin(ir *g, const isa_row *isa, const char *module_name) {
     memset(g, 0, sizeof *g);
     g->isa = isa;
@@ -20,10 +25,9 @@ void ir_begin(ir *g, const isa_row *isa, const char *module_name) {
     g->vector = LLVMVectorType(g->f32, (unsigned)isa->lanes);
     g->word_vector = LLVMVectorType(g->i32, (unsigned)isa->lanes);
     LLVMSetTarget(g->module, isa->triple);
-    /* Landing pads for indirect calls: endbr64, or bti c. */
-    const char *flag = isa->arch == FFN_ARCH_X86_64 ? "cf-protection-branch" : "branch-target-enforcement";
-    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorOverride, flag, strlen(flag),
-                      LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, 0)));
+    for (const char *const *flag = isa->arch == FFN_ARCH_X86_64 ? cet_flags : pac_flags; *flag; flag++)
+        LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorOverride, *flag, strlen(*flag),
+                          LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, 0)));
 }
 
 void ir_end(ir *g) {
@@ -57,8 +61,11 @@ LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVM
     const char *bits = g->lanes == 16 ? "512" : g->lanes == 8 ? "256" : "128";
     attribute(g, f, "prefer-vector-width", bits); /* without these two, 512-bit vectors are split */
     attribute(g, f, "min-legal-vector-width", bits);
-    if (g->isa->arch == FFN_ARCH_AARCH64)
+    if (g->isa->arch == FFN_ARCH_AARCH64) { /* LLVM 19 looks for these at functions alone */
         attribute(g, f, "branch-target-enforcement", "true");
+        attribute(g, f, "sign-return-address", "non-leaf");
+        attribute(g, f, "sign-return-address-key", "a_key");
+    }
     enum_attribute(g, f, "nounwind"); /* no .eh_frame */
     if (linkage == IR_INTERNAL) {
         LLVMSetLinkage(f, LLVMInternalLinkage);
@@ -212,7 +219,8 @@ void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count) {
             continue;
         while (count - done >= size) {
             LLVMTypeRef type = size == 1 ? g->f32 : LLVMVectorType(g->f32, (unsigned)size);
-            ir_store(g, ir_load(g, type, ir_at_const(g, from, done), 4), ir_at_const(g, to, done), 4);
+            LLVMValueRef place = ir_at_const(g, to, done);
+            ir_store(g, ir_load(g, type, ir_at_const(g, from, done), 4), place, 4);
             done += size;
         }
     }

@@ -1,7 +1,8 @@
 /* ir.h: the few LLVM building blocks that kernels are made of
  *
  * A thin layer: it names the types once, and gives loops and branches a begin and an end so that the code of the nest
- * reads like the nest. Sizes are i64 values; pointers are untyped; offsets count floats. */
+ * reads like the nest. Sizes are i64 values; pointers are untyped; offsets count floats. In one call at most one
+ * argument may add instructions: C leaves the order of two to the compiler that built the generator. */
 #ifndef FFNGEN_IR_H
 #define FFNGEN_IR_H
 

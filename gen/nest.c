@@ -56,7 +56,8 @@ static row_blocks cut_rows(nest *n, LLVMValueRef total) {
 
 static void block_rows(ir *g, const row_blocks *cut, LLVMValueRef i, LLVMValueRef *first, LLVMValueRef *rows) {
     LLVMValueRef longer = LLVMBuildZExt(g->builder, ir_less(g, i, cut->extra), g->i64, "");
-    *first = ir_add(g, ir_mul(g, i, cut->base), ir_min(g, i, cut->extra));
+    LLVMValueRef more = ir_min(g, i, cut->extra);
+    *first = ir_add(g, ir_mul(g, i, cut->base), more);
     *rows = ir_add(g, cut->base, longer);
 }
 
@@ -110,7 +111,8 @@ static void build_expand(nest *n) {
     LLVMValueRef first, rows;
     block_rows(g, &cut, block.i, &first, &rows);
     ir_loop panel = ir_loop_begin(g, ir_div(g, begin, ir_int(g, FFN_PANEL)), last, step, "f_block");
-    LLVMValueRef h = ir_at(g, ir_at(g, hidden, ir_mul(g, first, ldh)), ir_mul(g, panel.i, ir_int(g, FFN_PANEL)));
+    LLVMValueRef column = ir_mul(g, panel.i, ir_int(g, FFN_PANEL));
+    LLVMValueRef h = ir_at(g, ir_at(g, hidden, ir_mul(g, first, ldh)), column);
     LLVMValueRef panels = ir_min(g, step, ir_sub(g, last, panel.i));
     LLVMValueRef x_block = ir_at(g, x, ir_mul(g, first, ldx));
     LLVMValueRef after = nest_expand_weights(n, packed, n->gated, ir_add(g, panel.i, panels), ir_int(g, 0));
@@ -163,14 +165,16 @@ static void build_activate_entry(nest *n) {
     ir_loop loop = ir_loop_begin(g, zero, whole, lanes, "vector");
     LLVMValueRef first = ir_load(g, g->vector, ir_at(g, gate, loop.i), 4);
     LLVMValueRef second = n->gated ? ir_load(g, g->vector, ir_at(g, up, loop.i), 4) : NULL;
-    ir_store(g, formula_ir(g, n->graph, first, second), ir_at(g, out, loop.i), 4);
+    LLVMValueRef to = ir_at(g, out, loop.i);
+    ir_store(g, formula_ir(g, n->graph, first, second), to, 4);
     ir_loop_end(g, &loop);
     /* The rest, one at a time: every lane computes it, one is kept. */
     ir_loop tail = ir_loop_begin(g, whole, count, one, "tail");
     first = ir_broadcast(g, ir_at(g, gate, tail.i));
     second = n->gated ? ir_broadcast(g, ir_at(g, up, tail.i)) : NULL;
     LLVMValueRef value = formula_ir(g, n->graph, first, second);
-    ir_store(g, LLVMBuildExtractElement(g->builder, value, LLVMConstInt(g->i32, 0, 0), ""), ir_at(g, out, tail.i), 4);
+    to = ir_at(g, out, tail.i);
+    ir_store(g, LLVMBuildExtractElement(g->builder, value, LLVMConstInt(g->i32, 0, 0), ""), to, 4);
     ir_loop_end(g, &tail);
     ir_return(g);
 }

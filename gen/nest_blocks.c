@@ -41,7 +41,8 @@ static void build_start_chains(nest *n) {
     LLVMValueRef chains = ir_parameter(g, 2, "chains"), columns = ir_parameter(g, 3, "columns");
     LLVMValueRef step = ir_int(g, g->lanes);
     ir_loop copy = ir_loop_begin(g, ir_int(g, 0), columns, step, "bias");
-    ir_store(g, ir_load(g, g->vector, ir_at(g, bias, copy.i), 4), ir_at(g, start, copy.i), 4);
+    LLVMValueRef to = ir_at(g, start, copy.i);
+    ir_store(g, ir_load(g, g->vector, ir_at(g, bias, copy.i), 4), to, 4);
     ir_loop_end(g, &copy);
     ir_loop zero = ir_loop_begin(g, columns, ir_mul(g, chains, columns), step, "zero");
     ir_store(g, LLVMConstNull(g->vector), ir_at(g, start, zero.i), 4);
@@ -176,8 +177,10 @@ static void build_expand_block(nest *n) {
                         .k_count = ir_min(g, ir_int(g, k_block), k_left)};
     LLVMValueRef next_group = nest_expand_weights(n, packed, n->gated, ir_add(g, panel, ir_int(g, n->group)), k.i);
     LLVMValueRef next = ir_select(g, last_group, after_groups, next_group);
-    if (n->gated)
-        expand_matrix(n, &call, true, ir_at(g, gate, column), ldg, nest_expand_weights(n, packed, false, panel, k.i));
+    if (n->gated) {
+        LLVMValueRef up = nest_expand_weights(n, packed, false, panel, k.i);
+        expand_matrix(n, &call, true, ir_at(g, gate, column), ldg, up);
+    }
     expand_matrix(n, &call, false, ir_at(g, h, column), ldh, next);
     if (!nest_tiles_activate(n)) {
         ir_if complete = ir_if_begin(g, last_k, "complete");
@@ -200,8 +203,8 @@ static void copy_ragged(nest *n, LLVMValueRef to, LLVMValueRef ld_to, LLVMValueR
                         LLVMValueRef rows) {
     ir *g = n->g;
     ir_loop row = ir_loop_begin(g, ir_int(g, 0), rows, ir_int(g, 1), "ragged");
-    ir_copy_floats(g, ir_at(g, to, ir_mul(g, row.i, ld_to)), ir_at(g, from, ir_mul(g, row.i, ld_from)),
-                   n->spec->d_model % FFN_PANEL);
+    LLVMValueRef source = ir_at(g, from, ir_mul(g, row.i, ld_from));
+    ir_copy_floats(g, ir_at(g, to, ir_mul(g, row.i, ld_to)), source, n->spec->d_model % FFN_PANEL);
     ir_loop_end(g, &row);
 }
 
@@ -238,8 +241,8 @@ static void build_contract_block(nest *n) {
     LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL));
     LLVMValueRef next_panel = ir_add(g, group.i, ir_int(g, n->group));
     arguments[SWEEP_B] = nest_contract_weights(n, packed, group.i, f);
-    arguments[SWEEP_NEXT] =
-        ir_select(g, ir_less(g, next_panel, end), nest_contract_weights(n, packed, next_panel, f), after);
+    LLVMValueRef next_weights = nest_contract_weights(n, packed, next_panel, f);
+    arguments[SWEEP_NEXT] = ir_select(g, ir_less(g, next_panel, end), next_weights, after);
     arguments[SWEEP_C] = ir_at(g, out, column);
     arguments[SWEEP_LDC] = ldo;
     arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);

@@ -94,8 +94,9 @@ static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
         LLVMValueRef end = ir_sub(g, w->p[SWEEP_PANELS], ir_int(g, panels - 1));
         ir_loop loop = ir_loop_begin(g, begin, end, ir_int(g, panels), "panel");
         LLVMValueRef column = ir_mul(g, loop.i, ir_int(g, FFN_PANEL));
-        tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, ir_int(g, s->panel_stride))), ir_at(g, c, column),
-                   ir_at(g, init, column), ir_at(g, w->next, ir_mul(g, loop.i, w->part)));
+        LLVMValueRef next = ir_at(g, w->next, ir_mul(g, loop.i, w->part)), start = ir_at(g, init, column);
+        LLVMValueRef out = ir_at(g, c, column);
+        tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, ir_int(g, s->panel_stride))), out, start, next);
         ir_loop_end(g, &loop);
         begin = loop.i;
     }
@@ -132,8 +133,8 @@ static void build_sweep(sweep *w, stage *s) {
     w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
     LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
     LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
-    w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])),
-                        ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL))));
+    LLVMValueRef group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
+    w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])), group);
     for (int32_t i = 0; i < plan->tile_count; i++) {
         if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
             continue;

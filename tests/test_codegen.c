@@ -2,6 +2,7 @@
  * chosen, landing pads, and the same bytes each time */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,13 +96,114 @@ Test(codegen, a_spilling_plan_is_refused) {
     cr_assert_null(out.data);
 }
 
-Test(codegen, entries_start_with_a_landing_pad) {
-    ffn_bytes x86 = emit("d64-f256-relu", FFN_ISA_AVX2, FFN_N_1, FFNGEN_ASM);
-    ffn_bytes arm = emit("d64-f256-relu", FFN_ISA_NEON, FFN_N_1, FFNGEN_ASM);
-    cr_expect(memmem(x86.data, x86.bytes, "endbr64", 7));
-    cr_expect(memmem(arm.data, arm.bytes, "bti\tc", 5) || memmem(arm.data, arm.bytes, "hint\t#34", 8));
-    x86.release(x86.data);
-    arm.release(arm.data);
+/* ---- What a CPU can check of the control flow ---- */
+
+typedef struct function {
+    char name[96];
+    bool global, pad, stores_x30, begins_signed;
+    int exits, authenticated; /* ways out, and those right before which the signature of x30 is checked */
+} function;
+
+/* As GNU assembly names it with and without the extension: both are the same no-operation on an older CPU. */
+static bool is_either(const char *line, const char *name, const char *hint) {
+    return strncmp(line, name, strlen(name)) == 0 || strncmp(line, hint, strlen(hint)) == 0;
+}
+
+/* A return, or a jump to another function that returns in this one's place. */
+static bool is_exit(const char *instruction) {
+    return strncmp(instruction, "ret", 3) == 0 ||
+           ((strncmp(instruction, "jmp\t", 4) == 0 || strncmp(instruction, "b\t", 2) == 0) &&
+            strstr(instruction, "\t.L") == NULL);
+}
+
+static int functions_of(const ffn_bytes *code, function *functions, int most) {
+    int count = 0;
+    char *text = strndup(code->data, code->bytes), *rest = NULL;
+    cr_assert_not_null(text);
+    bool first = false, authenticated = false;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        function *f = count > 0 ? &functions[count - 1] : NULL;
+        char name[96];
+        if (sscanf(line, "\t.type\t%95[^,]", name) == 1 &&
+            strstr(line, "function") != NULL) { /* what follows is its code */
+            char globl[128];
+            cr_assert_lt(count, most);
+            functions[count] = (function){.pad = false};
+            snprintf(functions[count].name, sizeof functions[0].name, "%s", name);
+            snprintf(globl, sizeof globl, "\t.globl\t%s\n", name);
+            functions[count].global = memmem(code->data, code->bytes, globl, strlen(globl)) != NULL;
+            first = true;
+            count++;
+        } else if (f != NULL && line[0] == '\t' && line[1] != '.' && line[1] != '/' && line[1] != '#') {
+            const char *instruction = line + 1;
+            if (first) {
+                f->begins_signed = is_either(instruction, "paciasp", "hint\t#25");
+                f->pad = f->begins_signed || strncmp(instruction, "endbr64", 7) == 0 ||
+                         is_either(instruction, "bti\tc", "hint\t#34");
+            }
+            first = false;
+            f->stores_x30 |= strncmp(instruction, "st", 2) == 0 && strstr(instruction, "x30") != NULL;
+            f->exits += is_exit(instruction);
+            f->authenticated += authenticated && is_exit(instruction);
+            authenticated = is_either(instruction, "autiasp", "hint\t#29");
+        }
+    }
+    free(text);
+    return count;
+}
+
+static void check_functions(ffn_isa isa, const char *spec, ffn_n_class n_class) {
+    static function functions[64];
+    ffn_bytes code = emit(spec, isa, n_class, FFNGEN_ASM);
+    const int count = functions_of(&code, functions, (int)(sizeof functions / sizeof *functions));
+    int entries = 0, signing = 0;
+    for (int i = 0; i < count; i++) {
+        const function *f = &functions[i];
+        entries += f->global;
+        signing += f->begins_signed;
+        cr_expect(f->pad || !f->global, "%s %s: %s has no landing pad", spec, ffn_isa_name(isa), f->name);
+        cr_expect_eq(f->begins_signed, f->stores_x30, "%s %s: %s: x30 is signed where it is stored, and nowhere else",
+                     spec, ffn_isa_name(isa), f->name);
+        cr_expect_gt(f->exits, 0, "%s", f->name);
+        cr_expect_eq(f->authenticated, f->begins_signed ? f->exits : 0, "%s %s: %s", spec, ffn_isa_name(isa), f->name);
+    }
+    cr_expect_eq(entries, 4);
+    cr_expect_eq(signing > 0, isa == FFN_ISA_NEON, "%s: %d functions sign x30", ffn_isa_name(isa), signing);
+    code.release(code.data);
+}
+
+Test(codegen, entries_have_landing_pads_and_x30_is_signed_where_it_is_stored, .timeout = 120) {
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++)
+        for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+            check_functions(isa, specs[i], (ffn_n_class)(i % FFN_N_CLASSES));
+}
+
+/* The and of the features that the code works with: pr_data of the property, as the psABIs define it. */
+static uint32_t noted_features(const ffn_bytes *object, uint32_t property) {
+    const unsigned char *bytes = object->data;
+    Elf64_Ehdr header;
+    memcpy(&header, bytes, sizeof header);
+    for (int i = 0; i < header.e_shnum; i++) {
+        Elf64_Shdr section;
+        memcpy(&section, bytes + header.e_shoff + (size_t)i * sizeof section, sizeof section);
+        uint32_t words[8]; /* namesz, descsz, type, "GNU", property, its size, its value, padding */
+        if (section.sh_type != SHT_NOTE || section.sh_size != sizeof words)
+            continue;
+        memcpy(words, bytes + section.sh_offset, sizeof words);
+        if (words[2] == NT_GNU_PROPERTY_TYPE_0 && memcmp(&words[3], "GNU", 4) == 0 && words[4] == property)
+            return words[6];
+    }
+    return 0;
+}
+
+Test(codegen, objects_say_that_landing_pads_and_returns_can_be_checked) {
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++) {
+        ffn_bytes object = emit("d64-f256-relu", isa, FFN_N_1, FFNGEN_OBJECT);
+        bool arm = isa_row_of(isa)->arch == FFN_ARCH_AARCH64;
+        /* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI 1, PAC 2; GNU_PROPERTY_X86_FEATURE_1_AND: IBT 1, SHSTK 2 */
+        cr_expect_eq(noted_features(&object, arm ? 0xc0000000 : 0xc0000002), 3, "%s", ffn_isa_name(isa));
+        object.release(object.data);
+    }
 }
 
 Test(codegen, the_same_spec_and_plan_give_the_same_bytes) {
