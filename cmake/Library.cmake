@@ -43,6 +43,7 @@ function(ffn_library)
     COMMENT "Making the private names of lib${arg_NAME}.a local" COMMAND_EXPAND_LISTS VERBATIM)
   add_library(${arg_NAME}_static STATIC ${whole})
   set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  add_dependencies(${arg_NAME}_static ${arg_NAME}_objects ${arg_PRIVATE}) # Makefiles know no rule for their files
   set_target_properties(${arg_NAME}_static PROPERTIES OUTPUT_NAME ${arg_NAME} LINKER_LANGUAGE C)
   target_link_libraries(${arg_NAME}_static INTERFACE ${arg_NEEDS})
 endfunction()

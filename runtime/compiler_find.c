@@ -65,7 +65,7 @@ bool compiler_find(const char *path, char file[PATH_MAX]) {
         snprintf(file, PATH_MAX, "%s", path);
         return false;
     }
-    char names[2][32] = {"", "libffngen.so"}; /* the first has the SOVERSION: the first number of the version */
+    char names[2][64] = {"", "libffngen.so"}; /* the first has the SOVERSION: the first number of the version */
     snprintf(names[0], sizeof names[0], "%s.%.*s", names[1], (int)strcspn(FFN_VERSION, "."), FFN_VERSION);
     snprintf(file, PATH_MAX, "%s", names[0]);
     char own[PATH_MAX], tried[2 * PATH_MAX];
