@@ -40,8 +40,10 @@ static int write_all_outputs(const cmd *command, const output *outputs, int coun
         return write_standard(&outputs[0].bytes);
     for (int i = 0; i < count && !status; i++) {
         status = file_writer_open(outputs[i].path, &writers[i], &diag);
-        if (!status)
+        if (!status) {
             file_writer_add(writers[i], outputs[i].bytes.data, outputs[i].bytes.bytes);
+            status = file_writer_flush(writers[i], &diag);
+        }
     }
     for (int i = 0; i < count; i++)
         if (status)
@@ -85,6 +87,22 @@ static bool header_path(const char *path, char *header, size_t bytes) {
     return (size_t)snprintf(header, bytes, "%.*s.h", (int)stem, path) < bytes && strcmp(header, path) != 0;
 }
 
+/* True: an input would be overwritten, which was said. */
+static bool inputs_named(const emit_settings *s, const char *path, const char *option) {
+    const struct {
+        const char *option, *path;
+    } others[] = {{"--weights", s->weights},
+                  {"--machine", s->machine},
+                  {"--tuned", s->tuned},
+                  {"--weights-out", path == s->weights_out ? NULL : s->weights_out}};
+    for (size_t i = 0; path && i < sizeof others / sizeof *others; i++)
+        if (others[i].path && file_same(path, others[i].path)) {
+            cmd_error(s->command, CMD_USAGE, "%s %s is the file that %s names", option, path, others[i].option);
+            return true;
+        }
+    return false;
+}
+
 /* /dev/stdout and its kin have nothing beside them. */
 static bool device(const char *path) {
     struct stat file;
@@ -105,6 +123,8 @@ static ffn_status make_code(const emit_job *job, int format, ffn_bytes *code, ff
 static int emit_files(const emit_settings *s, int format, char **operands, int count) {
     char header[4096];
     emit_made made;
+    if (inputs_named(s, s->output, "--output") || inputs_named(s, s->weights_out, "--weights-out"))
+        return CMD_USAGE;
     if (format != FORMAT_HEADER && s->output && !header_path(s->output, header, sizeof header))
         return cmd_error(s->command, CMD_USAGE, "--output %.200s: a header ending in .h is written beside it",
                          s->output);
@@ -162,19 +182,19 @@ static int check_usage(const emit_settings *s, int format, bool one_class) {
 static int run(const cmd *command, int argc, char **argv) {
     int format = FORMAT_NONE, layout = -1;
     int64_t n = 0;
-    const char *machine = NULL, *table_file = NULL, *changes = NULL;
+    const char *changes = NULL;
     emit_plans plans;
     emit_settings s = {.command = command, .plans = &plans};
     const option_row table[] = {
         {"format", 0, OPTION_CHOICE, &format, "header|asm|object|library|image|ir", "what to write", formats},
         {"isa", 0, OPTION_TEXT, &s.isas, "ISA,...", "for these, whatever this machine is; portable: the C kernel",
          NULL},
-        {"output", 'o', OPTION_TEXT, &s.output, "FILE", "whole or not at all (default: standard output)", NULL},
+        {"output", 'o', OPTION_TEXT, &s.output, "FILE", "whole or not at all (default, and -: standard output)", NULL},
         {"prefix", 0, OPTION_TEXT, &s.prefix, "NAME", "before every name (default: the name of FILE)", NULL},
         {"static", 0, OPTION_FLAG, &s.is_static, NULL, "functions static: every file may hold the implementation",
          NULL},
-        {"machine", 0, OPTION_TEXT, &machine, "FILE", "plan for this machine (ffngen list machine)", NULL},
-        {"tuned", 0, OPTION_TEXT, &table_file, "FILE", "plans of this tuned table, where it has them", NULL},
+        {"machine", 0, OPTION_TEXT, &s.machine, "FILE", "plan for this machine (ffngen list machine)", NULL},
+        {"tuned", 0, OPTION_TEXT, &s.tuned, "FILE", "plans of this tuned table, where it has them", NULL},
         {"plan", 0, OPTION_TEXT, &changes, "F=V,...", "changes to every plan: " CMD_PLAN_FIELDS, NULL},
         {"weights", 'w', OPTION_TEXT, &s.weights, "FILE", "a safetensors file: one layer's weights inside", NULL},
         CMD_WEIGHTS_ROWS(s.names, layout),
@@ -184,6 +204,8 @@ static int run(const cmd *command, int argc, char **argv) {
     int operands, status;
     if (!options_parse(command, table, argc, argv, &operands, &status))
         return status;
+    if (s.output && !strcmp(s.output, "-"))
+        s.output = NULL;
     const bool whole = n == 0 && format != FFNGEN_IMAGE && format != FFNGEN_IR;
     s.names.layout = cmd_layout_name(layout);
     s.names.streamed = s.weights_out != NULL;
@@ -192,7 +214,7 @@ static int run(const cmd *command, int argc, char **argv) {
         return status;
     if (!whole && format >= FFNGEN_FORMATS)
         return cmd_error(command, CMD_USAGE, "--n: %s holds all classes", formats[format]);
-    status = emit_plans_begin(command, machine, table_file, changes, &plans);
+    status = emit_plans_begin(command, s.machine, s.tuned, changes, &plans);
     if (!status && whole)
         status = emit_files(&s, format, argv + operands, argc - operands);
     else if (!status)

@@ -33,8 +33,22 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* "out/ffn-bert.h" -> "ffn_bert"; "ffn" where that is no name. */
-static void prefix_from(const char *output, char prefix[EMIT_NAME_BYTES]) {
+/* libffn's own names, in any case: the header would take the place of ffn.h. */
+static bool taken(const char *prefix) {
+    static const char *const ours[] = {"ffn", "ffngen", "ffnblas", "ffn_blas", "ffnpool", "ffn_pool"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (!strcasecmp(prefix, ours[i]))
+            return true;
+    return false;
+}
+
+/* One letter would make macros like F_OK, which the system has. */
+static bool prefix_fits(const char *prefix) {
+    return identifier(prefix, strlen(prefix)) && strlen(prefix) > 1 && !taken(prefix);
+}
+
+/* "out/ffn-bert.h" -> "ffn_bert"; where that is no prefix, "ffn_" and the name of the first spec. */
+static void prefix_from(const char *output, const ffn_spec *spec, char prefix[EMIT_NAME_BYTES]) {
     const char *name = output ? base_name(output) : "";
     size_t length = strcspn(name, ".");
     if (!strncmp(name, "lib", 3))
@@ -43,8 +57,11 @@ static void prefix_from(const char *output, char prefix[EMIT_NAME_BYTES]) {
     for (size_t i = 0; i < length; i++)
         prefix[i] = letter(name[i]) || (name[i] >= '0' && name[i] <= '9') ? name[i] : '_';
     prefix[length] = '\0';
-    if (!identifier(prefix, length))
-        strcpy(prefix, "ffn");
+    if (prefix_fits(prefix))
+        return;
+    char spec_name[FFN_SPEC_NAME_BYTES] = "";
+    ffn_spec_name(spec, true, spec_name, sizeof spec_name, NULL);
+    snprintf(prefix, EMIT_NAME_BYTES, "ffn_%.*s", PREFIX_LENGTH_MAX - 4, spec_name);
 }
 
 static int name_file(const emit_settings *s, emit_made *made) {
@@ -75,14 +92,29 @@ static void name_kernel(const char *operand, int count, const char *prefix, emit
     snprintf(kernel->symbol, sizeof kernel->symbol, "%.*s%s%s", PREFIX_LENGTH_MAX, prefix, *name ? "_" : "", name);
 }
 
-/* Macros are the names in capitals, so names that differ in case alone are the same. */
+/* Macros are the names in capitals, so names that differ in case alone are the same; and kernels of one spec,
+ * S_avx2_.., must not be functions of another. */
+static bool names_clash(const char *a, const char *b) {
+    if (!strcasecmp(a, b))
+        return true;
+    char kernels[EMIT_NAME_BYTES + 32];
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++) {
+        const int length = snprintf(kernels, sizeof kernels, "%s_%s_", a, ffn_isa_name(isa));
+        if (!strncasecmp(b, kernels, (size_t)length))
+            return true;
+    }
+    return false;
+}
+
 static int check_names(const emit_settings *s, char **operands, const emit_kernel *kernels, int count) {
     for (int i = 0; i < count; i++)
-        for (int k = 0; k < i; k++)
-            if (!strcasecmp(kernels[i].symbol, kernels[k].symbol))
-                return cmd_error(s->command, CMD_USAGE,
-                                 "'%.100s' and '%.100s' would both be %s: give one of them another name, NAME=SPEC",
-                                 operands[k], operands[i], kernels[i].symbol);
+        for (int k = 0; k < count; k++)
+            if (i != k && names_clash(kernels[k].symbol, kernels[i].symbol))
+                return cmd_error(
+                    s->command, CMD_USAGE,
+                    "'%.100s' and '%.100s' would have names in common that start with %s: give one of them "
+                    "another name, NAME=SPEC",
+                    operands[k < i ? k : i], operands[k < i ? i : k], kernels[k].symbol);
     return CMD_OK;
 }
 
@@ -150,9 +182,10 @@ static int add_weights(const emit_settings *s, emit_made *made) {
         return cmd_diag(s->command, &diag);
     cmd_note(s->command, "weights: %s", weights_summary(file));
     int status = CMD_OK;
+    packed_header header = {.version = 0};
     kernel->weights_bytes = bytes;
     if (s->weights_out) {
-        if (packed_file_write(&kernel->spec, weights_streamed(file), s->weights_out, NULL, &diag))
+        if (packed_file_write(&kernel->spec, weights_streamed(file), s->weights_out, &header, &diag))
             status = cmd_diag(s->command, &diag);
         snprintf(made->weights_file, sizeof made->weights_file, "%s", base_name(s->weights_out));
         kernel->weights_file = made->weights_file;
@@ -162,8 +195,11 @@ static int add_weights(const emit_settings *s, emit_made *made) {
             status = cmd_error(s->command, CMD_FAILED, "no memory for %zu bytes of packed weights", bytes);
         else if (ffn_pack(&kernel->spec, weights_of(file), made->weights, bytes, &diag))
             status = cmd_diag(s->command, &diag);
+        if (!status)
+            memcpy(&header, made->weights, sizeof header);
         kernel->weights = made->weights;
     }
+    kernel->weights_checksum = header.checksum;
     weights_close(file);
     return status;
 }
@@ -174,15 +210,12 @@ static int fill(const emit_settings *s, char **operands, int count, emit_made *m
     int status = emit_isas(s->command, s->isas, made->isas, &made->job.isa_count, &made->job.portable);
     if (status)
         return status;
-    if (s->prefix && !identifier(s->prefix, strlen(s->prefix)))
+    if (s->prefix && taken(s->prefix))
+        return cmd_error(s->command, CMD_USAGE, "--prefix %s is libffn's own: ffn_%s would do", s->prefix, s->prefix);
+    if (s->prefix && !prefix_fits(s->prefix))
         return cmd_error(s->command, CMD_USAGE,
-                         "--prefix '%.80s': it must start with a letter and have at most %d letters, digits and '_'",
+                         "--prefix '%.80s': it must start with a letter and have 2 to %d letters, digits and '_'",
                          s->prefix, PREFIX_LENGTH_MAX);
-    if (s->prefix)
-        strcpy(made->prefix, s->prefix);
-    else
-        prefix_from(s->output, made->prefix);
-    status = name_file(s, made);
     for (int i = 0; i < count && !status; i++) {
         ffn_diag diag = {0};
         const size_t length = name_length(operands[i]);
@@ -193,9 +226,14 @@ static int fill(const emit_settings *s, char **operands, int count, emit_made *m
                              operands[i]);
         if (ffn_spec_parse(spec, &made->kernels[i].spec, &diag))
             return cmd_error(s->command, CMD_USAGE, "SPEC '%.100s': %s", spec, diag.text);
+        if (i == 0 && s->prefix)
+            strcpy(made->prefix, s->prefix);
+        else if (i == 0)
+            prefix_from(s->output, &made->kernels[0].spec, made->prefix);
         name_kernel(operands[i], count, made->prefix, &made->kernels[i]);
         status = plan_kernel(s, &made->job, &made->kernels[i]);
     }
+    status = status ? status : name_file(s, made);
     status = status ? status : check_names(s, operands, made->kernels, count);
     if (!status && s->weights)
         status = add_weights(s, made);

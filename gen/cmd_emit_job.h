@@ -9,10 +9,10 @@
 typedef struct emit_settings {
     const cmd *command;
     emit_plans *plans;
-    const char *isas;   /* "avx2,portable" */
-    const char *prefix; /* NULL: from the name of the output */
-    const char *output; /* NULL: standard output */
-    const char *weights, *weights_out;
+    const char *isas;                                    /* "avx2,portable" */
+    const char *prefix;                                  /* NULL: from the name of the output */
+    const char *output;                                  /* NULL: standard output */
+    const char *weights, *weights_out, *machine, *tuned; /* files */
     weights_options names;
     bool is_static;
 } emit_settings;

@@ -1,5 +1,4 @@
 /* cmd_pack.c: ffngen pack: weights in a safetensors file -> a file of packed weights; such a file -> what it holds */
-#define _XOPEN_SOURCE 700 /* st_ino */
 #include "cmd.h"
 #include "cmd_weights.h"
 #include "diag.h"
@@ -13,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct settings {
     const cmd *command;
@@ -88,16 +86,11 @@ static int check_file(const settings *s, int argc, char **argv) {
 
 /* ---- Packing ---- */
 
-static bool same_file(const char *a, const char *b) {
-    struct stat of_a, of_b;
-    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-}
-
 static int pack_file(const settings *s, const ffn_spec *spec) {
     ffn_diag diag = {0};
     weights_file *file;
     packed_header header;
-    if (same_file(s->weights, s->output))
+    if (file_same(s->weights, s->output))
         return cmd_error(s->command, CMD_USAGE, "--output %s is the file that --weights names", s->output);
     const double begin = bench_now_ms(BENCH_CLOCK_WALL);
     if (weights_open(spec, s->weights, &s->names, &file, &diag))

@@ -3,8 +3,9 @@
  *
  * Names. P is the prefix of a file; S, the prefix of one spec, is P where the file holds a single spec without a name,
  * else P_<name>. Functions and types are <P>_x or <S>_x, macros the same in capitals. Kernels are
- * <S>_<isa>_n<least n of the class>_<fused|expand|contract|activate>; labels of an assembler are .L<S>_<isa>... or
- * numbers.
+ * <S>_<isa>_<id>_n<least n of the class>_<fused|expand|contract|activate>, weights <S>_packed_<id>; labels of the
+ * assembler are .L<S>_... or numbers. An id is 8 hex digits of a hash of what it stands for: two files of one program
+ * that have a prefix in common, or a header and the object of another one, are never mixed up by a linker.
  *
  * Reproducible: the text depends on the job and the versions of the generator and of LLVM alone. */
 #ifndef FFN_EMIT_H
@@ -14,6 +15,7 @@
 #include "text.h"
 
 #define EMIT_NAME_BYTES 192
+#define EMIT_SYMBOL_BYTES (EMIT_NAME_BYTES + 48)
 #define EMIT_SPECS_MAX 64
 
 /* Code of one architecture; FFN_ISA_PORTABLE is not among `isas`. */
@@ -23,7 +25,8 @@ typedef struct emit_kernel {
     ffn_plan plans[FFN_ISA_COUNT][FFN_N_CLASSES]; /* of the job's ISAs */
     const void *weights;                          /* packed, to stand inside; NULL: none */
     size_t weights_bytes;
-    const char *weights_file; /* to be brought in by the assembler or loaded when run; NULL: none */
+    uint64_t weights_checksum; /* of their header */
+    const char *weights_file;  /* to be brought in by the assembler or loaded when run; NULL: none */
 } emit_kernel;
 
 typedef struct emit_job {
@@ -48,6 +51,11 @@ ffn_status emit_object(const emit_job *job, ffn_bytes *object, ffn_diag *diag);
 ffn_status emit_library(const emit_job *job, ffn_bytes *library, ffn_diag *diag);
 
 /* ---- Parts ---- */
+
+/* <S>_<isa>_<id>: how the kernels of a unit begin; the id follows from spec, plans, generator and LLVM. */
+void emit_unit_name(const emit_kernel *kernel, ffn_isa isa, char name[EMIT_SYMBOL_BYTES]);
+/* <S>_packed_<id>; the id is of the checksum. */
+void emit_weights_symbol(const emit_kernel *kernel, char name[EMIT_SYMBOL_BYTES]);
 
 /* All n classes of one spec on one ISA -> GNU assembly text: one section group, guarded against a second copy in the
  * same file; what classes have in common stands once. */

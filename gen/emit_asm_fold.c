@@ -74,9 +74,27 @@ static bool is_name(char c) {
     return is_name_start(c) || (c >= '0' && c <= '9');
 }
 
+/* Labels inside a function are numbers. Those of noughts and ones alone are left out: clang 19 reads "10b" as a binary
+ * number under -masm=intel. */
+enum { FIRST_LABEL = 2 };
+
+static bool looks_binary(int label) {
+    for (; label > 0; label /= 10)
+        if (label % 10 > 1)
+            return false;
+    return true;
+}
+
+static int next_label(int label) {
+    do
+        label++;
+    while (looks_binary(label));
+    return label;
+}
+
 /* A name in the operands of a function -> what it is called in the unit. False if nothing in the text has it. */
 static ffn_status put_symbol(fold *f, const emit_item *function, emit_slice name, text *to, bool *found) {
-    int label = 1;
+    int label = FIRST_LABEL;
     *found = true;
     for (size_t i = function->first; i < function->first + function->count; i++) {
         const emit_slice line = f->source->lines[i];
@@ -86,7 +104,7 @@ static ffn_status put_symbol(fold *f, const emit_item *function, emit_slice name
             text_print(to, "%d%c", label, line.at < name.at ? 'b' : 'f');
             return FFN_OK;
         }
-        label++;
+        label = next_label(label);
     }
     for (size_t i = 0; i < f->source->item_count; i++) {
         const emit_item *item = &f->source->items[i];
@@ -175,11 +193,12 @@ static ffn_status put_operands(fold *f, const emit_item *function, emit_slice mn
 }
 
 static ffn_status put_body(fold *f, const emit_item *function, text *to) {
-    int label = 1;
+    int label = FIRST_LABEL;
     for (size_t i = function->first; i < function->first + function->count; i++) {
         const emit_slice line = f->source->lines[i];
         if (line.at[line.bytes - 1] == ':') {
-            text_print(to, "%d:\n", label++);
+            text_print(to, "%d:\n", label);
+            label = next_label(label);
             continue;
         }
         size_t length = 0;

@@ -71,17 +71,28 @@ static void put_pattern(const writer *w, const formula_node *n, const char *patt
 }
 
 static const char *const patterns[FORMULA_OP_COUNT] = {
-    [FORMULA_OP_ADD] = "A + B",           [FORMULA_OP_SUB] = "A - B",
-    [FORMULA_OP_MUL] = "P__mul(A, B)",    [FORMULA_OP_DIV] = "A / B",
-    [FORMULA_OP_FMA] = "P__fma(A, B, C)", [FORMULA_OP_SQRT] = "P__sqrt(A)",
-    [FORMULA_OP_NEG] = "P__neg(A)",       [FORMULA_OP_LT] = "A < B",
-    [FORMULA_OP_LE] = "A <= B",           [FORMULA_OP_EQ] = "P__equal(A, B)", /* -Wfloat-equal of users */
-    [FORMULA_OP_NE] = "!P__equal(A, B)",  [FORMULA_OP_SELECT] = "A ? B : C",
-    [FORMULA_OP_WSELECT] = "A ? B : C",   [FORMULA_OP_BITS] = "P__bits(A)",
-    [FORMULA_OP_FLOAT] = "P__float(A)",   [FORMULA_OP_WADD] = "A + B",
-    [FORMULA_OP_WSUB] = "A - B",          [FORMULA_OP_WAND] = "A & B",
-    [FORMULA_OP_WOR] = "A | B",           [FORMULA_OP_WXOR] = "A ^ B",
-    [FORMULA_OP_WSHL] = "A << #",         [FORMULA_OP_WSHR] = "A >> #",
+    [FORMULA_OP_ADD] = "P__add(A, B)",
+    [FORMULA_OP_SUB] = "P__sub(A, B)",
+    [FORMULA_OP_MUL] = "P__mul(A, B)",
+    [FORMULA_OP_DIV] = "P__div(A, B)",
+    [FORMULA_OP_FMA] = "P__fma(A, B, C)",
+    [FORMULA_OP_SQRT] = "P__sqrt(A)",
+    [FORMULA_OP_NEG] = "P__neg(A)",
+    [FORMULA_OP_LT] = "P__less(A, B)",
+    [FORMULA_OP_LE] = "P__less_or_equal(A, B)",
+    [FORMULA_OP_EQ] = "P__equal(A, B)",
+    [FORMULA_OP_NE] = "!P__equal(A, B)",
+    [FORMULA_OP_SELECT] = "A ? B : C",
+    [FORMULA_OP_WSELECT] = "A ? B : C",
+    [FORMULA_OP_BITS] = "P__bits(A)",
+    [FORMULA_OP_FLOAT] = "P__float(A)",
+    [FORMULA_OP_WADD] = "A + B",
+    [FORMULA_OP_WSUB] = "A - B",
+    [FORMULA_OP_WAND] = "A & B",
+    [FORMULA_OP_WOR] = "A | B",
+    [FORMULA_OP_WXOR] = "A ^ B",
+    [FORMULA_OP_WSHL] = "A << #",
+    [FORMULA_OP_WSHR] = "A >> #",
 };
 
 static const char *const types[] = {
@@ -96,6 +107,7 @@ static const char *type_of(uint16_t op) {
 
 void emit_formula(const formula_graph *graph, const char *prefix, text *to) {
     const writer w = {graph, prefix, to};
+    text_put(to, graph->gated ? "    (void)g;\n    (void)u;\n" : "    (void)x;\n"); /* a formula need not use them */
     for (int32_t i = 0; i < graph->count; i++) {
         const formula_node *n = &graph->nodes[i];
         if (patterns[n->op] == NULL)

@@ -61,9 +61,10 @@ static ffn_status code_values(const emit_view *view, const emit_kernel *kernel, 
     for (int32_t v = 0; v < view->isa_count && status == FFN_OK; v++)
         for (int32_t c = 0; c < FFN_N_CLASSES && status == FFN_OK; c++) {
             const ffn_plan *plan = &kernel->plans[view->isas[v]][c];
-            char name[EMIT_NAME_BYTES + 32], plan_text[256];
+            char unit[EMIT_SYMBOL_BYTES], name[EMIT_SYMBOL_BYTES + 16], plan_text[256];
             status = ffn_plan_format(plan, plan_text, sizeof plan_text, diag);
-            snprintf(name, sizeof name, "%s_%s_n%d", kernel->symbol, ffn_isa_name(view->isas[v]), least_n[c]);
+            emit_unit_name(kernel, view->isas[v], unit);
+            snprintf(name, sizeof name, "%s_n%d", unit, least_n[c]);
             text_print(&entries, "%s__ENTRIES(%s)\n", view->prefix_upper, name);
             text_print(&rows,
                        "    {%s_fused, %s_expand, %s_contract, %s_activate, %" PRId64
@@ -102,7 +103,7 @@ static void weights_file_value(const emit_job *job, const emit_kernel *kernel, e
 
 ffn_status emit_spec_values(const emit_view *view, const emit_kernel *kernel, emit_values *values, ffn_diag *diag) {
     const ffn_spec *spec = &kernel->spec;
-    char upper[EMIT_NAME_BYTES], spec_text[FFN_SPEC_TEXT_BYTES];
+    char upper[EMIT_NAME_BYTES], symbol[EMIT_SYMBOL_BYTES], spec_text[FFN_SPEC_TEXT_BYTES];
     packed_layout at;
     ffn_status status = ffn_spec_check(spec, diag);
     if (status == FFN_OK)
@@ -129,6 +130,8 @@ ffn_status emit_spec_values(const emit_view *view, const emit_kernel *kernel, em
                       at.contract, at.contract_panel_bytes);
     emit_values_print(values, "PORTABLE_TEXT", "%s, portable, ffngen %s", spec_text, FFN_VERSION);
     emit_values_print(values, "WEIGHTS", "%d", emit_has_weights(kernel));
+    emit_weights_symbol(kernel, symbol);
+    emit_values_print(values, "PACKED", "%s", symbol);
     weights_file_value(view->job, kernel, values);
     status = header_value(spec, &at, values, diag);
     if (status == FFN_OK)

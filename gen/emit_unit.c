@@ -1,19 +1,24 @@
 /* emit_unit.c: a spec on an ISA -> assembly text with the kernels of all n classes (emit.h)
  *
- *     .ifndef .L<S>_<isa>                      a second copy in one file is passed over
- *     .pushsection .rodata.<S>_<isa>, group    constants, those with the largest alignment first
- *     .pushsection .text.<S>_<isa>, group      tiles first, entries last
+ *     .ifndef .L<unit>                      a second copy in one file is passed over
+ *     .pushsection .rodata.<unit>, group    constants, those with the largest alignment first
+ *     .pushsection .text.<unit>, group      tiles first, entries last
  *     .endif
  *
  * Copies in several files are one at the end: entries are weak and hidden, in a group that the linker keeps once. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "diag.h"
 #include "emit_asm.h"
 #include "ffngen.h"
 #include "image.h"
+#include "link.h"
 #include "symbol.h"
 
 /* ---- Folded items -> text ---- */
@@ -104,14 +109,10 @@ static void write_symbol(const char *name, text *to) {
 static void write_function(const emit_folded *unit, const emit_function *f, text *to) {
     const bool inner = !f->entry_count || strcmp(f->name, f->entries[0]) != 0;
     write_compact(f->align, to);
-    for (int32_t e = 0; e < f->entry_count; e++)
-        text_print(to, "%s%s", e ? "," : ".weak ", f->entries[e]);
-    for (int32_t e = 0; e < f->entry_count; e++)
-        text_print(to, "%s%s", e ? "," : "\n.hidden ", f->entries[e]);
-    if (f->entry_count)
-        text_put(to, "\n");
-    for (int32_t e = 0; e < f->entry_count; e++)
+    for (int32_t e = 0; e < f->entry_count; e++) {
+        text_print(to, ".weak %s\n.hidden %s\n", f->entries[e], f->entries[e]);
         write_symbol(f->entries[e], to);
+    }
     if (inner)
         write_symbol(f->name, to);
     write_body(unit, f, to);
@@ -139,8 +140,22 @@ void emit_folded_write(const emit_folded *unit, text *to) {
 
 /* ---- Spec and ISA -> unit ---- */
 
+void emit_unit_name(const emit_kernel *kernel, ffn_isa isa, char name[EMIT_SYMBOL_BYTES]) {
+    text all = {.data = NULL};
+    char plan[256] = "", spec[FFN_SPEC_TEXT_BYTES] = "";
+    ffn_spec_format(&kernel->spec, spec, sizeof spec, NULL);
+    text_print(&all, "%s %016" PRIx64 " %s", spec, link_generator_hash(), ffngen_llvm_version());
+    for (int c = 0; c < FFN_N_CLASSES; c++) {
+        ffn_plan_format(&kernel->plans[isa][c], plan, sizeof plan, NULL);
+        text_print(&all, " %s", plan);
+    }
+    const unsigned id = (unsigned)XXH3_64bits(all.data, all.bytes); /* without memory one that nothing else gives */
+    text_free(&all);
+    snprintf(name, EMIT_SYMBOL_BYTES, "%s_%s_%08x", kernel->symbol, ffn_isa_name(isa), id);
+}
+
 typedef struct class_names {
-    char from[IMAGE_ENTRIES][SYMBOL_BYTES], to[IMAGE_ENTRIES][EMIT_NAME_BYTES + SYMBOL_BYTES];
+    char from[IMAGE_ENTRIES][SYMBOL_BYTES], to[IMAGE_ENTRIES][EMIT_SYMBOL_BYTES + SYMBOL_BYTES];
 } class_names;
 
 /* The ends of LLVM's names, "_n17_fused", are those of ours. */
@@ -168,8 +183,8 @@ ffn_status emit_unit_bare(const emit_kernel *kernel, ffn_isa isa, text *to, uint
     const isa_row *row = isa_row_of(isa);
     if (!row)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "no assembly is generated for the ISA %s", ffn_isa_name(isa));
-    char prefix[EMIT_NAME_BYTES + 32];
-    snprintf(prefix, sizeof prefix, "%s_%s", kernel->symbol, row->name);
+    char prefix[EMIT_SYMBOL_BYTES];
+    emit_unit_name(kernel, isa, prefix);
     emit_folded unit = {.prefix = prefix, .arch = row->arch};
     ffn_bytes assembly[FFN_N_CLASSES] = {{.data = NULL}};
     class_names *names = malloc(FFN_N_CLASSES * sizeof *names);
@@ -191,11 +206,13 @@ ffn_status emit_unit_bare(const emit_kernel *kernel, ffn_isa isa, text *to, uint
 
 /* gcc -masm=intel assembles the whole file in Intel syntax, where "rax" is the register and not this symbol. Asked once
  * a file, of whichever header comes first; a weak reference leaves nothing behind. */
-static void write_dialect_probe(const emit_kernel *kernel, const char *isa, text *to) {
+static void write_dialect_probe(const emit_kernel *kernel, ffn_isa isa, text *to) {
+    char unit[EMIT_SYMBOL_BYTES];
+    emit_unit_name(kernel, isa, unit);
     text_print(to,
-               ".ifndef .Lffngen_intel\n.weakref rax,%s_%s_n1%s\n.set .Lffngen_probe,rax\n.ifdef .Lffngen_probe\n"
+               ".ifndef .Lffngen_intel\n.weakref rax,%s_n1%s\n.set .Lffngen_probe,rax\n.ifdef .Lffngen_probe\n"
                ".set .Lffngen_intel,0\n.else\n.set .Lffngen_intel,1\n.endif\n.endif\n.att_syntax prefix\n",
-               kernel->symbol, isa, symbol_endings[IMAGE_FUSED]);
+               unit, symbol_endings[IMAGE_FUSED]);
 }
 
 ffn_status emit_unit(const emit_kernel *kernel, ffn_isa isa, text *to, ffn_diag *diag) {
@@ -203,7 +220,7 @@ ffn_status emit_unit(const emit_kernel *kernel, ffn_isa isa, text *to, ffn_diag 
     const bool x86 = row && row->arch == FFN_ARCH_X86_64;
     uint32_t features = UINT32_MAX;
     if (x86)
-        write_dialect_probe(kernel, row->name, to);
+        write_dialect_probe(kernel, isa, to);
     ffn_status status = emit_unit_bare(kernel, isa, to, &features, diag);
     if (x86)
         text_put(to, ".if .Lffngen_intel\n.intel_syntax noprefix\n.endif\n");

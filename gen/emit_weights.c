@@ -1,7 +1,7 @@
 /* emit_weights.c: packed weights -> assembly lines that put them into read-only data (emit.h)
  *
- *     .ifndef .L<S>_packed                        a second copy in one file is passed over
- *     .pushsection .rodata.<S>_packed, group      copies in several files are one at the end
+ *     .ifndef .L<symbol>                        a second copy in one file is passed over
+ *     .pushsection .rodata.<symbol>, group      copies in several files are one at the end
  *     .octa or .incbin
  *     .endif
  *
@@ -80,20 +80,22 @@ static void put_file(const char *file, const char *symbol, size_t bytes, text *t
                bytes, symbol, bytes);
 }
 
+void emit_weights_symbol(const emit_kernel *kernel, char name[EMIT_SYMBOL_BYTES]) {
+    snprintf(name, EMIT_SYMBOL_BYTES, "%s_packed_%08x", kernel->symbol, (unsigned)kernel->weights_checksum);
+}
+
 void emit_weights(const emit_kernel *kernel, text *to) {
-    const char *symbol = kernel->symbol;
+    char symbol[EMIT_SYMBOL_BYTES];
     if (!kernel->weights && !kernel->weights_file)
         return;
-    text_print(to, ".ifndef .L%s_packed\n.set .L%s_packed,0\n", symbol, symbol);
-    text_print(to, ".pushsection .rodata.%s_packed,\"aG\",@progbits,%s_packed,comdat\n", symbol, symbol);
-    text_print(to, ".p2align 6\n.weak %s_packed\n.hidden %s_packed\n.type %s_packed,@object\n", symbol, symbol, symbol);
-    text_print(to, ".size %s_packed,%zu\n%s_packed:\n", symbol, kernel->weights_bytes, symbol);
-    if (kernel->weights_file) {
-        char name[EMIT_NAME_BYTES + 8];
-        snprintf(name, sizeof name, "%s_packed", symbol);
-        put_file(kernel->weights_file, name, kernel->weights_bytes, to);
-    } else {
+    emit_weights_symbol(kernel, symbol);
+    text_print(to, ".ifndef .L%s\n.set .L%s,0\n", symbol, symbol);
+    text_print(to, ".pushsection .rodata.%s,\"aG\",@progbits,%s,comdat\n", symbol, symbol);
+    text_print(to, ".p2align 6\n.weak %s\n.hidden %s\n.type %s,@object\n", symbol, symbol, symbol);
+    text_print(to, ".size %s,%zu\n%s:\n", symbol, kernel->weights_bytes, symbol);
+    if (kernel->weights_file)
+        put_file(kernel->weights_file, symbol, kernel->weights_bytes, to);
+    else
         put_data(kernel->weights, kernel->weights_bytes, to);
-    }
     text_put(to, ".popsection\n.endif\n");
 }

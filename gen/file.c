@@ -94,6 +94,29 @@ struct file_writer {
     char *temporary; /* NULL where the target is written to directly */
 };
 
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The folder that a path is in. */
+static bool folder_of(const char *path, struct stat *folder) {
+    char *name = strndup(path, (size_t)(base_name(path) - path));
+    const bool found = name && stat(*name ? name : ".", folder) == 0;
+    free(name);
+    return found;
+}
+
+bool file_same(const char *a, const char *b) {
+    struct stat of_a, of_b;
+    const bool a_exists = stat(a, &of_a) == 0, b_exists = stat(b, &of_b) == 0;
+    if (a_exists != b_exists)
+        return false;
+    if (!a_exists && (strcmp(base_name(a), base_name(b)) != 0 || !folder_of(a, &of_a) || !folder_of(b, &of_b)))
+        return false;
+    return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
 static void writer_free(file_writer *writer) {
     free(writer->target);
     free(writer->temporary);
@@ -183,12 +206,21 @@ void file_writer_add(file_writer *writer, const void *data, size_t bytes) {
         writer->error = errno ? errno : EIO;
 }
 
+static ffn_status cannot_write(const file_writer *writer, int error, ffn_diag *diag) {
+    return diag_fail(diag, FFN_SYSTEM, "%s cannot be written: %s", file_label(writer->target), strerror(error));
+}
+
+ffn_status file_writer_flush(file_writer *writer, ffn_diag *diag) {
+    if (!writer->error && fflush(writer->stream) != 0)
+        writer->error = errno;
+    if (!writer->error && writer->temporary && fsync(fileno(writer->stream)) != 0)
+        writer->error = errno;
+    return writer->error ? cannot_write(writer, writer->error, diag) : FFN_OK;
+}
+
 ffn_status file_writer_commit(file_writer *writer, ffn_diag *diag) {
+    file_writer_flush(writer, NULL);
     int error = writer->error;
-    if (!error && fflush(writer->stream) != 0)
-        error = errno;
-    if (!error && writer->temporary && fsync(fileno(writer->stream)) != 0)
-        error = errno;
     if (fclose(writer->stream) != 0 && !error)
         error = errno;
     if (!error && writer->temporary && rename(writer->temporary, writer->target) != 0)
@@ -197,7 +229,7 @@ ffn_status file_writer_commit(file_writer *writer, ffn_diag *diag) {
         unlink(writer->temporary);
     ffn_status status = FFN_OK;
     if (error)
-        status = diag_fail(diag, FFN_SYSTEM, "%s cannot be written: %s", file_label(writer->target), strerror(error));
+        status = cannot_write(writer, error, diag);
     writer_free(writer);
     return status;
 }

@@ -21,6 +21,8 @@ void file_map_release(const file_map *map, const void *begin, const void *end);
 /* A map of zeros, or one already closed, is allowed. */
 void file_map_close(file_map *map);
 
+/* Whether two paths name one file, or would if they were written to. */
+bool file_same(const char *a, const char *b);
 /* The end of a path, short enough for an error message. */
 const char *file_label(const char *path);
 
@@ -31,6 +33,9 @@ typedef struct file_writer file_writer;
 ffn_status file_writer_open(const char *path, file_writer **writer, ffn_diag *diag);
 /* After a failure the rest is ignored and commit reports it, so that callers check once. */
 void file_writer_add(file_writer *writer, const void *data, size_t bytes);
+/* All that was added is on the disk under the temporary name, so that commit has nothing left to fail for but the
+ * renaming: for files that belong together. */
+ffn_status file_writer_flush(file_writer *writer, ffn_diag *diag);
 /* Flushes to the disk, renames, frees the writer. On failure the temporary file is gone and the target untouched. */
 ffn_status file_writer_commit(file_writer *writer, ffn_diag *diag);
 /* Frees the writer and leaves the target as it was. NULL is allowed. */

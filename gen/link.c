@@ -159,11 +159,15 @@ static ffn_status find_entries(const object *o, image_header *header, ffn_diag *
     return FFN_OK;
 }
 
+uint64_t link_generator_hash(void) {
+    return XXH3_64bits(FFNGEN_GENERATOR_HASH, strlen(FFNGEN_GENERATOR_HASH));
+}
+
 static void fill_header(image_header *header, const ffn_spec *spec, const ffn_plan *plan, const isa_row *isa) {
     memcpy(header->magic, IMAGE_MAGIC, sizeof header->magic);
     header->version = IMAGE_VERSION;
     header->header_bytes = sizeof *header;
-    header->generator_hash = XXH3_64bits(FFNGEN_GENERATOR_HASH, strlen(FFNGEN_GENERATOR_HASH));
+    header->generator_hash = link_generator_hash();
     strncpy(header->llvm_version, ffngen_llvm_version(), sizeof header->llvm_version - 1);
     header->isa = (uint32_t)plan->isa;
     header->cpu_needs = isa->needs;

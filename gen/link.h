@@ -10,4 +10,7 @@
 ffn_status link_image(const ffn_bytes *object, const ffn_spec *spec, const ffn_plan *plan, const isa_row *isa,
                       ffn_bytes *image, ffn_diag *diag);
 
+/* Of the sources of the generator: what images are marked with. */
+uint64_t link_generator_hash(void);
+
 #endif

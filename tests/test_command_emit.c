@@ -33,10 +33,9 @@ static const char *read_text(const char *name) {
 Test(command_emit, the_prefix_is_the_given_one_or_the_name_of_the_file) {
     static const struct {
         const char *file, *prefix, *function;
-    } cases[] = {{"ffn_bert.h", NULL, "int ffn_bert_run("},
-                 {"ffn-bert.v2.h", NULL, "int ffn_bert_run("},
-                 {"libbert.h", NULL, "int bert_run("},
-                 {"3rd.h", NULL, "int ffn_run("},
+    } cases[] = {{"ffn_bert.h", NULL, "int ffn_bert_run("},  {"ffn-bert.v2.h", NULL, "int ffn_bert_run("},
+                 {"libbert.h", NULL, "int bert_run("},       {"3rd.h", NULL, "int ffn_d4_f5_relu_run("},
+                 {"ffn.h", NULL, "int ffn_d4_f5_relu_run("}, {"f.h", NULL, "int ffn_d4_f5_relu_run("},
                  {"a.h", "Bert7", "int Bert7_run("}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = support_path(cases[i].file);
@@ -68,6 +67,10 @@ Test(command_emit, names_that_cannot_be_are_bad_usage) {
     } cases[] = {
         {{"d4-f5-relu", "--prefix", "7up"}, {"--prefix", "7up"}},
         {{"d4-f5-relu", "--prefix", "a-b"}, {"--prefix", "a-b"}},
+        {{"d4-f5-relu", "--prefix", "FFN"}, {"--prefix", "libffn"}},
+        {{"d4-f5-relu", "--prefix", "w"}, {"--prefix", "2 to"}},
+        {{"a=d4-f5-relu", "a_avx2_n1=d4-f6-relu"}, {"a_avx2_n1", "NAME=SPEC"}},
+        {{"a_avx2_n1=d4-f5-relu", "A=d4-f6-relu"}, {"a_avx2_n1", "NAME=SPEC"}},
         {{"d4-f5-relu", "--prefix", "_x"}, {"--prefix", "letter"}},
         {{"d4-f5-relu", "--prefix", "a234567890123456789012345678901234567890123456789012345678901234"}, {"63"}},
         {{"d4-f5-relu", "d4-f5-relu"}, {"d4-f5-relu", "NAME=SPEC"}},
@@ -120,6 +123,76 @@ Test(command_emit, neither_of_two_files_is_written_where_one_cannot_be) {
     cr_expect(strstr(support_result.err, "net.h"), "%s", support_result.err);
     support_file_expect(support_path("net.o"), "before", 6, "the object is not what it was");
     cr_expect_eq(support_folder_count(), 2);
+}
+
+Test(command_emit, what_it_reads_is_never_written_over) {
+    const char *model = support_path("model.safetensors"), *machine = support_path("machine.txt");
+    static const char lines[] = "l1_bytes 32768\nl2_bytes 524288\nl3_bytes 0\n";
+    support_safetensors_write(model, &(ffn_spec){.d_model = 20, .d_ff = 37, .bias = 5, .activation = "gelu"},
+                              &(support_tensors){.dtype = "F32", .layout = FFN_OUT_IN}, 1);
+    support_file_write(machine, lines, sizeof lines - 1);
+    size_t bytes;
+    void *before = support_file_read(model, &bytes);
+#define WEIGHTS "-w", model, "--map", "w1=w1,b1=b1,w2=w2,b2=b2", "--layout", "out_in"
+    char around[4200];
+    snprintf(around, sizeof around, "%s/../%s", model, strrchr(model, '/') + 1);
+    snprintf(around, sizeof around, "%.*s/./%s", (int)(strrchr(model, '/') - model), model, strrchr(model, '/') + 1);
+    EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", around);
+    support_expect_status(2);
+    cr_expect(strstr(support_result.err, "--weights"), "%s", support_result.err);
+    EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", support_path("x.h"), "--weights-out", around);
+    support_expect_status(2);
+    EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", support_path("x.h"), "--weights-out", support_path("x.h"));
+    support_expect_status(2);
+    EMIT("d20-f37-gelu", "--machine", machine, "-o", machine);
+    support_expect_status(2);
+    support_file_expect(model, before, bytes, "the weights");
+    support_file_expect(machine, lines, sizeof lines - 1, "the machine");
+    cr_expect_eq(support_folder_count(), 2);
+    EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", support_path("x.h"), "--weights-out", support_path("x.ffnw"));
+    support_expect_status(0);
+    free(before);
+}
+
+Test(command_emit, a_dash_is_standard_output) {
+    EMIT("d4-f5-relu", "-o", "-");
+    support_expect_status(0);
+    cr_expect(strstr(support_result.out, "int ffn_d4_f5_relu_run("));
+    cr_expect_neq(access("-", F_OK), 0);
+}
+
+/* Runs a shell command in the test's folder. */
+static int shell(const char *format, const char *a) {
+    char command[1024];
+    const int used = snprintf(command, sizeof command, "cd '%s' && ", support_path("."));
+    snprintf(command + used, sizeof command - (size_t)used, format, a);
+    return system(command);
+}
+
+Test(command_emit, formulas_that_use_little_make_no_warnings) {
+    static const char program[] = "#define NET_IMPLEMENTATION\n#include \"net.h\"\n";
+    support_file_write(support_path("p.c"), program, sizeof program - 1);
+    if (shell("cc --version >%s", "/dev/null") != 0)
+        cr_skip("no cc");
+    EMIT("d4-f5-act(3)", "d4-f5-act(0.5)", "d4-f5-gated(u*2)", "d4-f5-gated(g*2)", "d4-f5-gated(1)", "d4-f5-act(x)",
+         "d4-f5-act(select(x<0,1,2))", "-o", support_path("net.h"));
+    support_expect_status(0);
+    cr_expect_eq(shell("cc -Wall -Wextra -Wpedantic -Wconversion -Werror -c p.c -o %s", "p.o"), 0);
+}
+
+Test(command_emit, a_header_and_the_object_of_another_do_not_link) {
+    static const char program[] = "#define NET_IMPLEMENTATION\n#include \"net.h\"\n"
+                                  "int main(void) { return net_run(0) == NET_OK; }\n";
+    support_file_write(support_path("p.c"), program, sizeof program - 1);
+    if (shell("cc --version >%s", "/dev/null") != 0 || !ffn_isa_supported(FFN_ISA_AVX2))
+        cr_skip("no cc, or another architecture");
+    RUN("emit", "d4-f5-silu", "--format", "object", "--isa", "avx2", "--prefix", "net", "-o", support_path("other.o"));
+    support_expect_status(0);
+    RUN("emit", "d4-f5-relu", "--format", "object", "--isa", "avx2", "--prefix", "net", "-o", support_path("net.o"));
+    support_expect_status(0);
+    cr_expect_eq(shell("cc p.c net.o -o p 2>%s && ./p", "said"), 0);
+    cr_expect_neq(shell("cc p.c other.o -o q 2>%s", "said"), 0, "the object of another spec was linked");
+    cr_expect_eq(shell("grep -q 'undefined reference.*net_avx2_' %s", "said"), 0);
 }
 
 Test(command_emit, a_device_gets_the_code_alone) {

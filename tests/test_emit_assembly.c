@@ -53,6 +53,13 @@ static text unit_of(const char *symbol, ffn_isa isa) {
     return unit;
 }
 
+/* <S>_<isa>_<id> */
+static void name_unit(const char *symbol, ffn_isa isa, char unit[EMIT_SYMBOL_BYTES]) {
+    emit_kernel kernel;
+    support_emit_kernel(SPEC, symbol, &isa, 1, &kernel);
+    emit_unit_name(&kernel, isa, unit);
+}
+
 static bool begins(const char *name, const char *with) {
     return !strncmp(name, with, strlen(with));
 }
@@ -73,9 +80,10 @@ static void expect_symbols(const ffn_isa *isas, int count) {
     for (int i = 0; i < count; i++)
         for (int c = 0; c < FFN_N_CLASSES; c++)
             for (int p = 0; p < IMAGE_ENTRIES; p++) {
-                char name[128], section[128];
-                snprintf(name, sizeof name, SYMBOL "_%s_%s_%s", ffn_isa_name(isas[i]), class_names[c], parts[p]);
-                snprintf(section, sizeof section, ".text." SYMBOL "_%s", ffn_isa_name(isas[i]));
+                char unit[EMIT_SYMBOL_BYTES], name[EMIT_SYMBOL_BYTES + 32], section[EMIT_SYMBOL_BYTES + 8];
+                name_unit(SYMBOL, isas[i], unit);
+                snprintf(name, sizeof name, "%s_%s_%s", unit, class_names[c], parts[p]);
+                snprintf(section, sizeof section, ".text.%s", unit);
                 const Elf64_Sym *s = support_elf_symbol(&elf, name);
                 cr_assert_not_null(s, "%s is missing", name);
                 cr_expect_eq(ELF64_ST_BIND(s->st_info), STB_WEAK, "%s", name);
@@ -193,16 +201,16 @@ Test(emit_assembly, a_file_holds_one_architecture) {
 /* ---- What it computes ---- */
 
 /* A library for dlopen with a table of the entries of one ISA: by class, by part. */
-static void write_glue(const char *symbol, const char *isa) {
+static void write_glue(const char *unit) {
     text glue = {.data = NULL};
     for (int pass = 0; pass < 2; pass++)
         for (int c = 0; c < FFN_N_CLASSES; c++)
             for (int p = 0; p < IMAGE_ENTRIES; p++)
-                text_print(&glue, pass ? "%s%s_%s_%s_%s" : "%sextern void %s_%s_%s_%s(void);\n",
+                text_print(&glue, pass ? "%s%s_%s_%s" : "%sextern void %s_%s_%s(void);\n",
                            !pass    ? ""
                            : c || p ? ", "
                                     : "void (*const table[])(void) = {",
-                           symbol, isa, class_names[c], parts[p]);
+                           unit, class_names[c], parts[p]);
     text_put(&glue, "};\n");
     support_file_write(support_path("glue.c"), glue.data, glue.bytes);
     text_free(&glue);
@@ -281,7 +289,9 @@ static void expect_kernels(const char *spec) {
         const emit_job job = job_of(&kernel, 1, &x86[i], 1);
         cr_assert_eq(emit_object(&job, &object, &diag), FFN_OK, "%s", diag.text);
         support_file_write(support_path("kernels.o"), object.data, object.bytes);
-        write_glue(SYMBOL, ffn_isa_name(x86[i]));
+        char unit[EMIT_SYMBOL_BYTES];
+        emit_unit_name(&kernel, x86[i], unit);
+        write_glue(unit);
         void (*const *table)(void);
         void *library = open_table(&table);
         for (int c = 0; c < FFN_N_CLASSES; c++)
@@ -375,8 +385,11 @@ Test(emit_assembly, quoted_units_compile_in_every_dialect_and_do_not_clash) {
         ffn_bytes made = {.data = NULL};
         made.data = support_file_read(support_path("k.o"), &made.bytes);
         const support_elf elf = support_elf_of(&made);
-        cr_expect(support_elf_symbol(&elf, "net_a_avx512_n17_fused") &&
-                  support_elf_symbol(&elf, "net_b_avx2_n1_fused"));
+        char a[EMIT_SYMBOL_BYTES], b[EMIT_SYMBOL_BYTES];
+        name_unit("net_a", FFN_ISA_AVX512, a);
+        name_unit("net_b", FFN_ISA_AVX2, b);
+        cr_expect(support_elf_symbol(&elf, strcat(a, "_n17_fused")) &&
+                  support_elf_symbol(&elf, strcat(b, "_n1_fused")));
         for (size_t s = 1; s < elf.symbol_count; s++) {
             const char *name = elf.symbol_names + elf.symbols[s].st_name;
             const int type = ELF64_ST_TYPE(elf.symbols[s].st_info);

@@ -90,9 +90,9 @@ static void write_assembly(const layer *l, const char *name, int copies) {
 static void write_c(const layer *l, const char *name) {
     text assembly = {0}, c = {0};
     emit_weights(&l->kernel, &assembly);
-    text_put(&c, "extern const unsigned char " SYMBOL "_packed[] __attribute__((visibility(\"hidden\")));\n"
+    text_put(&c, "extern const unsigned char " SYMBOL "_packed_00000000[] __attribute__((visibility(\"hidden\")));\n"
                  "#ifndef NAME\n#define NAME where\n#endif\n"
-                 "const void *NAME(void);\nconst void *NAME(void) { return " SYMBOL "_packed; }\n");
+                 "const void *NAME(void);\nconst void *NAME(void) { return " SYMBOL "_packed_00000000; }\n");
     emit_quoted(assembly.data, assembly.bytes, &c);
     write_text(name, &c);
     text_free(&assembly);
@@ -151,7 +151,7 @@ static void expect_section(const char *path, size_t bytes) {
         const Elf64_Sym *table = (const Elf64_Sym *)(void *)(file + sections[i].sh_offset);
         const char *names = file + sections[sections[i].sh_link].sh_offset;
         for (size_t s = 0; s < sections[i].sh_size / sizeof *table; s++) {
-            if (strcmp(names + table[s].st_name, SYMBOL "_packed") != 0)
+            if (strcmp(names + table[s].st_name, SYMBOL "_packed_00000000") != 0)
                 continue;
             const Elf64_Shdr *own = &sections[table[s].st_shndx];
             symbols++;
