@@ -58,14 +58,34 @@ function(ffn_install name)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
+# What ffn_add_kernels needs to know: the ISAs, as "name:architecture", and the command, under one name in this tree and
+# in an installed one.
+include(FfnAddKernels)
+file(READ templates/isas.def ffn_isas)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/templates/isas.def)
+string(REGEX MATCHALL "\nFFN_ISA_ROW\\([^\"]*\"[^\"]+\", *FFN_ARCH_[A-Z0-9_]+" ffn_isas "${ffn_isas}")
+list(TRANSFORM ffn_isas REPLACE ".*\"(.+)\", *FFN_ARCH_(.+)" "\\1:\\2")
+string(TOLOWER "${ffn_isas}" ffn_isas)
+set_property(GLOBAL PROPERTY FFN_ISAS ${ffn_isas})
+set(ffn_package_kind "") # words for who looks for the command in vain
+if(FFN_BUILD_RUNTIME_ONLY)
+  set(ffn_package_kind "This libffn was built alone (FFN_BUILD_RUNTIME_ONLY), without the command. ")
+endif()
+set_property(GLOBAL PROPERTY FFN_PACKAGE "${ffn_package_kind}")
+
 function(ffn_install_package)
+  if(TARGET ffngen_command)
+    add_executable(ffn::ffngen_command ALIAS ffngen_command)
+  endif()
   install(EXPORT ffngenTargets NAMESPACE ffn:: DESTINATION ${ffn_package_dir})
   string(REGEX MATCH "^[0-9]+" llvm_major "${LibLLVM_VERSION}")
   configure_package_config_file(cmake/ffngenConfig.cmake.in ${PROJECT_BINARY_DIR}/ffngenConfig.cmake
-                                INSTALL_DESTINATION ${ffn_package_dir} NO_SET_AND_CHECK_MACRO)
+                                INSTALL_DESTINATION ${ffn_package_dir} PATH_VARS CMAKE_INSTALL_BINDIR
+                                NO_SET_AND_CHECK_MACRO)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/ffngenConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/ffngenConfig.cmake ${PROJECT_BINARY_DIR}/ffngenConfigVersion.cmake
                 cmake/FindLibLLVM.cmake cmake/FindOpenBLASC.cmake cmake/FindPThreadPool.cmake
+                cmake/FfnAddKernels.cmake
           DESTINATION ${ffn_package_dir})
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endfunction()

@@ -103,8 +103,12 @@ add_dependencies(test_warm warm_start)
 
 # ---- Kernels of another machine, run; generators that are wrong, found out ----
 
-add_test(NAME aarch64 COMMAND ${PROJECT_SOURCE_DIR}/tests/aarch64.sh $<TARGET_FILE:ffngen_command>)
-set_tests_properties(aarch64 PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 300)
+add_executable(neon_images tests/programs/neon_images.c)
+target_link_libraries(neon_images PRIVATE ffn_flags test_support)
+target_link_options(neon_images PRIVATE LINKER:--as-needed)
+add_test(NAME aarch64 COMMAND ${PROJECT_SOURCE_DIR}/tests/aarch64.sh $<TARGET_FILE:ffngen_command>
+                              $<TARGET_FILE:neon_images> ${CMAKE_COMMAND})
+set_tests_properties(aarch64 PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 900)
 if(NOT FFN_SANITIZE)
   set(llvm_folders $<TARGET_PROPERTY:LibLLVM::LibLLVM,INTERFACE_INCLUDE_DIRECTORIES>)
   add_test(NAME generator_mutants
@@ -144,11 +148,18 @@ if(FFN_TEST_PRESETS)
     add_test(NAME preset_${preset} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_preset.sh ${preset})
     set_tests_properties(preset_${preset} PROPERTIES LABELS preset TIMEOUT 1200 RUN_SERIAL ON)
   endforeach()
+  set_tests_properties(preset_clang PROPERTIES FIXTURES_SETUP clang_build)
+  add_test(NAME same_emission COMMAND ${PROJECT_SOURCE_DIR}/tests/same_emission.sh $<TARGET_FILE:ffngen_command>
+                                      ${PROJECT_SOURCE_DIR}/build/clang/ffngen)
+  set_tests_properties(same_emission PROPERTIES LABELS preset FIXTURES_REQUIRED clang_build)
 endif()
 
-# ---- examples/*.c, each a program over the public API alone; engine links libffn alone ----
+# ---- examples/*.c, each a program over the public API alone; engine links libffn alone, aot links nothing ----
 
+add_test(NAME example_aot COMMAND ${PROJECT_SOURCE_DIR}/tests/example_aot.sh $<TARGET_FILE:ffngen_command>)
+set_tests_properties(example_aot PROPERTIES LABELS example SKIP_RETURN_CODE 77 TIMEOUT 300)
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
+list(REMOVE_ITEM example_sources ${PROJECT_SOURCE_DIR}/examples/aot.c)
 foreach(source IN LISTS example_sources)
   cmake_path(GET source STEM name)
   add_executable(example_${name} ${source})
@@ -162,3 +173,5 @@ foreach(source IN LISTS example_sources)
   add_test(NAME example_${name} COMMAND example_${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
   set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 300 ENVIRONMENT "${test_environment}")
 endforeach()
+
+include(TestsHeader)

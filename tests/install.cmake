@@ -1,6 +1,6 @@
 # Installs a build, moves the installed tree elsewhere, and uses what lies there as a stranger would.
 #   cmake -D STEP=<step> -D BUILD=<build folder> -D SOURCE=<repository> -P install.cmake
-# Steps: tree (first), cmake, pkgconfig, symbols, needed.
+# Steps: tree (first), cmake, pkgconfig, symbols, needed, and those of install_kernels.cmake.
 
 cmake_minimum_required(VERSION 3.25)
 set(work ${BUILD}/install_test)
@@ -131,4 +131,5 @@ function(step_needed)
   endforeach()
 endfunction()
 
+include(${CMAKE_CURRENT_LIST_DIR}/install_kernels.cmake)
 cmake_language(CALL step_${STEP})
