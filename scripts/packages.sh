@@ -22,6 +22,7 @@ packages=(
     'optional  gdb                      reads the names of generated code'
     'optional  qemu-user                runs AArch64 code on x86-64'
     'optional  gcc-aarch64-linux-gnu    links AArch64 code on x86-64'
+    'optional  lld                      link-time optimisation by clang'
 )
 
 # packages_missing FOR...: the names among these that are not installed
