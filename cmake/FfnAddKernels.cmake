@@ -7,6 +7,9 @@
 #
 # Installed with the package; a project that takes this tree in by add_subdirectory has the function too.
 
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.25) # whatever the project is written for: a function keeps the policies of its file
+
 function(_ffn_kernels_fail target)
   list(JOIN ARGN "" why)
   message(FATAL_ERROR "ffn_add_kernels(${target}): ${why}")
@@ -94,8 +97,11 @@ function(ffn_add_kernels target)
   endif()
   if(NOT arg_PREFIX)
     string(MAKE_C_IDENTIFIER "${target}" arg_PREFIX)
-  elseif(NOT arg_PREFIX MATCHES "^[A-Za-z][A-Za-z0-9_]*$")
-    _ffn_kernels_fail(${target} "PREFIX: '${arg_PREFIX}' cannot begin the names of C functions.")
+  endif()
+  string(TOLOWER "${arg_PREFIX}" lower)
+  if(NOT arg_PREFIX MATCHES "^[A-Za-z][A-Za-z0-9_]+$" OR lower MATCHES "^ffn(gen|_?blas|_?pool)?$")
+    _ffn_kernels_fail(${target} "'${arg_PREFIX}' cannot begin the names of C functions here: give PREFIX, a letter and "
+                      "more letters, digits or '_', and not a name of libffn's own.")
   endif()
   if(NOT arg_OUTPUT)
     set(arg_OUTPUT ${arg_PREFIX}.h)
@@ -158,3 +164,5 @@ function(ffn_add_kernels target)
   endif()
   target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${folder}/include>)
 endfunction()
+
+cmake_policy(POP)

@@ -53,6 +53,22 @@ static int write_all_outputs(const cmd *command, const output *outputs, int coun
     return status ? cmd_error(command, CMD_FAILED, "%s", diag.text) : CMD_OK;
 }
 
+/* True: an input would be overwritten, which was said. */
+static bool inputs_named(const emit_settings *s, const char *path, const char *option) {
+    const struct {
+        const char *option, *path;
+    } others[] = {{"--weights", s->weights},
+                  {"--machine", s->machine},
+                  {"--tuned", s->tuned},
+                  {"--weights-out", path == s->weights_out ? NULL : s->weights_out}};
+    for (size_t i = 0; path && i < sizeof others / sizeof *others; i++)
+        if (others[i].path && file_same(path, others[i].path)) {
+            cmd_error(s->command, CMD_USAGE, "%s %s is the file that %s names", option, path, others[i].option);
+            return true;
+        }
+    return false;
+}
+
 /* ---- One class, as LLVM gives it ---- */
 
 static int emit_class(const emit_settings *s, int format, int64_t n, char **operands, int count) {
@@ -64,6 +80,8 @@ static int emit_class(const emit_settings *s, int format, int64_t n, char **oper
     status = status ? status : emit_isas(s->command, s->isas, isas, &isa_count, &portable);
     if (status)
         return status;
+    if (inputs_named(s, s->output, "--output"))
+        return CMD_USAGE;
     if (isa_count != 1 || portable)
         return cmd_error(s->command, CMD_USAGE, "--isa %s: --format %s is of one ISA that code is generated for",
                          s->isas, formats[format]);
@@ -85,22 +103,6 @@ static bool header_path(const char *path, char *header, size_t bytes) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     const size_t stem = dot ? (size_t)(dot - path) : strlen(path);
     return (size_t)snprintf(header, bytes, "%.*s.h", (int)stem, path) < bytes && strcmp(header, path) != 0;
-}
-
-/* True: an input would be overwritten, which was said. */
-static bool inputs_named(const emit_settings *s, const char *path, const char *option) {
-    const struct {
-        const char *option, *path;
-    } others[] = {{"--weights", s->weights},
-                  {"--machine", s->machine},
-                  {"--tuned", s->tuned},
-                  {"--weights-out", path == s->weights_out ? NULL : s->weights_out}};
-    for (size_t i = 0; path && i < sizeof others / sizeof *others; i++)
-        if (others[i].path && file_same(path, others[i].path)) {
-            cmd_error(s->command, CMD_USAGE, "%s %s is the file that %s names", option, path, others[i].option);
-            return true;
-        }
-    return false;
 }
 
 /* /dev/stdout and its kin have nothing beside them. */
@@ -128,12 +130,14 @@ static int emit_files(const emit_settings *s, int format, char **operands, int c
     if (format != FORMAT_HEADER && s->output && !header_path(s->output, header, sizeof header))
         return cmd_error(s->command, CMD_USAGE, "--output %.200s: a header ending in .h is written beside it",
                          s->output);
+    const bool beside = format != FORMAT_HEADER && s->output && !device(s->output);
+    if (beside && inputs_named(s, header, "the header beside --output,"))
+        return CMD_USAGE;
     int status = emit_made_begin(s, operands, count, &made);
     if (status)
         return status;
     ffn_diag diag = {0};
     output outputs[2] = {{.path = s->output}, {.path = header}};
-    const bool beside = format != FORMAT_HEADER && s->output && !device(s->output);
     if (made.job.isa_count == 0 && format != FORMAT_HEADER) {
         status = cmd_error(s->command, CMD_USAGE,
                            "--isa %s: no code is generated for it: --format header has all there is", s->isas);

@@ -90,7 +90,7 @@ static void file_value(const char *file, emit_values *values) {
 void emit_job_values(const emit_view *view, emit_values *values) {
     const emit_job *job = view->job;
     const bool generated = view->isa_count > 0;
-    const bool x86_64 = generated && isa_row_of(view->isas[0])->arch == FFN_ARCH_X86_64;
+    const bool x86_64 = !generated || isa_row_of(view->isas[0])->arch == FFN_ARCH_X86_64; /* the C kernel asks too */
     emit_values_print(values, "P", "%s", job->prefix);
     emit_values_print(values, "PU", "%s", view->prefix_upper);
     emit_values_print(values, "API", "%s_API", view->prefix_upper);

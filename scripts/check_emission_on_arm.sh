@@ -27,12 +27,10 @@ if [ ! -e "$sysroot/done" ]; then
     mkdir -p "$apt"/etc/apt/{apt.conf.d,preferences.d,sources.list.d,trusted.gpg.d} "$apt"/var/lib/apt/lists/partial \
         "$apt"/var/cache/apt/archives/partial "$apt"/var/lib/dpkg "$sysroot"
     touch "$apt/var/lib/dpkg/status"
-    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    # From where this machine has its own packages.
     signed='[arch=arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
-    {
-        echo "deb $signed http://deb.debian.org/debian $release main"
-        echo "deb $signed http://deb.debian.org/debian-security $release-security main"
-    } >"$apt/etc/apt/sources.list"
+    apt-get indextargets --format "deb $signed \$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Created-By: Packages' | sort -u \
+        >"$apt/etc/apt/sources.list"
     options=(-qq -o Dir="$apt" -o Dir::State::status="$apt/var/lib/dpkg/status" -o APT::Architecture=arm64
         -o APT::Architectures::=arm64 -o APT::Sandbox::User="$(id -un)")
     apt-get "${options[@]}" update

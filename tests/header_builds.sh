@@ -40,6 +40,9 @@ native-c99         both       C        one     -O3 -march=native -std=c99       
 mfma               both       C        one     -O2 -mfma                                      |
 mfma-c++           all        C++      one     -O2 -mfma                                      |
 unsafe             clang,clang-19 C    one     -O3 -funsafe-math-optimizations                |
+unsafe-soft        clang,clang-19 C    one     -O3 -DHM__SOFT -funsafe-math-optimizations     |
+soft               both       C        one     -O2 -DHM__SOFT WARN                            |
+soft-O3            all        C        one     -O3 -DHM__SOFT                                 |
 contract           both       C        one     -O2 -mfma -ffp-contract=fast                   |
 contract-c++       both       C++      one     -O3 -mfma -ffp-contract=fast                   |
 debug              both       C        files   -g -O0                                         |

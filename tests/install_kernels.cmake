@@ -126,7 +126,8 @@ function(step_kernels_errors)
   package_folder(package)
   set(ENV{PATH} /usr/bin:/bin) # where no ffngen is
   foreach(row "no-specs|SPECS is missing" "unknown-isa|there is no 'avx1024'. there are avx2, .*portable"
-              "prefix|'1st' cannot begin the names" "file|there is no such file" "alone|FFN_BUILD_RUNTIME_ONLY")
+              "prefix|'1st' cannot begin the names" "short|'k' cannot begin.* give PREFIX"
+              "ours|'FFN' cannot begin" "file|there is no such file" "alone|FFN_BUILD_RUNTIME_ONLY")
     string(REGEX MATCH "^([^|]+)[|](.+)$" row "${row}")
     set(name ${CMAKE_MATCH_1})
     set(expected "${CMAKE_MATCH_2}")

@@ -126,7 +126,10 @@ Test(command_emit, neither_of_two_files_is_written_where_one_cannot_be) {
 }
 
 Test(command_emit, what_it_reads_is_never_written_over) {
-    const char *model = support_path("model.safetensors"), *machine = support_path("machine.txt");
+    char model[4096], machine[4096], beside[4096];
+    snprintf(model, sizeof model, "%s", support_path("model.safetensors"));
+    snprintf(machine, sizeof machine, "%s", support_path("machine.txt"));
+    snprintf(beside, sizeof beside, "%s", support_path("machine.h"));
     static const char lines[] = "l1_bytes 32768\nl2_bytes 524288\nl3_bytes 0\n";
     support_safetensors_write(model, &(ffn_spec){.d_model = 20, .d_ff = 37, .bias = 5, .activation = "gelu"},
                               &(support_tensors){.dtype = "F32", .layout = FFN_OUT_IN}, 1);
@@ -134,8 +137,7 @@ Test(command_emit, what_it_reads_is_never_written_over) {
     size_t bytes;
     void *before = support_file_read(model, &bytes);
 #define WEIGHTS "-w", model, "--map", "w1=w1,b1=b1,w2=w2,b2=b2", "--layout", "out_in"
-    char around[4200];
-    snprintf(around, sizeof around, "%s/../%s", model, strrchr(model, '/') + 1);
+    char around[8200];
     snprintf(around, sizeof around, "%.*s/./%s", (int)(strrchr(model, '/') - model), model, strrchr(model, '/') + 1);
     EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", around);
     support_expect_status(2);
@@ -146,6 +148,15 @@ Test(command_emit, what_it_reads_is_never_written_over) {
     support_expect_status(2);
     EMIT("d20-f37-gelu", "--machine", machine, "-o", machine);
     support_expect_status(2);
+    RUN("emit", "d20-f37-gelu", "--format", "ir", "--isa", "avx2", "--machine", machine, "-o", machine);
+    support_expect_status(2);
+    support_file_write(beside, lines, sizeof lines - 1);
+    RUN("emit", "d20-f37-gelu", "--format", "asm", "--isa", "avx2", "--machine", beside, "-o",
+        support_path("machine.s"));
+    support_expect_status(2);
+    cr_expect(strstr(support_result.err, "machine.h"), "%s", support_result.err);
+    support_file_expect(beside, lines, sizeof lines - 1, "the machine");
+    unlink(beside);
     support_file_expect(model, before, bytes, "the weights");
     support_file_expect(machine, lines, sizeof lines - 1, "the machine");
     cr_expect_eq(support_folder_count(), 2);

@@ -223,6 +223,7 @@ static void expect_all_runs(const char *command, const char *file) {
 Test(emit_header, runs_to_the_bits_of_the_portable_kernel) {
     expect_all_runs(CC "-O2 -std=c99", "c99.h");
     expect_all_runs(CC "-O0", "slow.h");
+    expect_all_runs(CC "-O3 -DNET__SOFT", "soft.h");
 }
 
 Test(emit_header, keeps_its_bits_where_compilers_fuse) {
@@ -234,7 +235,8 @@ Test(emit_header, keeps_its_bits_where_compilers_fuse) {
 /* By hand: 2^48 + 2^25 and a product of 2^24 - 2^-22, of either sign, is nearest to 2^48 + 2^25; rounded to double on
  * the way it would be the middle of two floats and go to the even one. And -0 - 0 is -0, but for the last addition. */
 Test(emit_header, rounds_once_and_returns_no_minus_zero) {
-    static const char *const commands[] = {CC "-O2", CC "-O2 -march=native"};
+    static const char *const commands[] = {CC "-O2 -DNET__SOFT", CC "-O2 -march=native", CC "-O2"};
+    static const char *const names[] = {"a.h", "b.h", "c.h"};
     static const struct {
         float x, bias, hidden;
     } rows[] = {
@@ -248,8 +250,7 @@ Test(emit_header, rounds_once_and_returns_no_minus_zero) {
     void *packed = support_aligned(bytes), *scratch = support_aligned(4096);
     for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
         support_emitted net;
-        support_emitted_functions(support_emitted_net(commands[c], c == 0 ? "a.h" : "b.h", NULL, &text_of, 1), "net",
-                                  &net);
+        support_emitted_functions(support_emitted_net(commands[c], names[c], NULL, &text_of, 1), "net", &net);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             x[0] = rows[i].x;
             up[0] = 0x1.fffffcp11f;
@@ -279,6 +280,7 @@ Test(emit_header, keeps_its_bits_by_clang) {
     if (!support_emitted_has("clang"))
         cr_skip("no clang");
     expect_all_runs("clang -x c -DNET_IMPLEMENTATION -O3", "clang.h");
+    expect_all_runs("clang -x c -DNET_IMPLEMENTATION -O3 -DNET__SOFT", "clang_soft.h");
     expect_all_runs("clang -x c -DNET_IMPLEMENTATION -O2 -march=native -ffp-contract=fast", "clang_fused.h");
 }
 
