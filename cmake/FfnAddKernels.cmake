@@ -1,5 +1,5 @@
 # ffn_add_kernels(<target> SPECS [<name>=]<spec>... [ISAS <isa>...] [PREFIX <prefix>] [OUTPUT <name>.h] [STATIC]
-#                 [TUNED <file>] [MACHINE <file>] [WEIGHTS <file>] [OPTIONS <option>...])
+#                 [LIBFFN] [TUNED <file>] [MACHINE <file>] [WEIGHTS <file>] [OPTIONS <option>...])
 #
 # Specs -> a library that holds their kernels and hands the folder of its header to what links it. The header is
 # generated when the project is built, by an ffngen that runs on the machine that builds (docs/cmake.md). It is written
@@ -21,11 +21,12 @@ endfunction()
 # one that only the target machine could run; that one is never taken.
 function(_ffn_kernels_command target command)
   if(FFNGEN_EXECUTABLE)
-    if(NOT EXISTS "${FFNGEN_EXECUTABLE}" OR IS_DIRECTORY "${FFNGEN_EXECUTABLE}")
+    get_filename_component(executable "${FFNGEN_EXECUTABLE}" ABSOLUTE BASE_DIR "${CMAKE_SOURCE_DIR}")
+    if(NOT EXISTS "${executable}" OR IS_DIRECTORY "${executable}")
       _ffn_kernels_fail(${target} "FFNGEN_EXECUTABLE is ${FFNGEN_EXECUTABLE}, and there is no such file. It names the "
                         "command ffngen of the machine that builds.")
     endif()
-    set(${command} ${FFNGEN_EXECUTABLE} PARENT_SCOPE)
+    set(${command} ${executable} PARENT_SCOPE)
     return()
   endif()
   if(TARGET ffn::ffngen_command)
@@ -81,10 +82,11 @@ endfunction()
 # ---- The function ----
 
 function(ffn_add_kernels target)
-  cmake_parse_arguments(arg "STATIC" "PREFIX;OUTPUT;TUNED;MACHINE;WEIGHTS" "SPECS;ISAS;OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "STATIC;LIBFFN" "PREFIX;OUTPUT;TUNED;MACHINE;WEIGHTS" "SPECS;ISAS;OPTIONS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
-    _ffn_kernels_fail(${target} "'${arg_UNPARSED_ARGUMENTS}' is not understood, there are SPECS, ISAS, PREFIX, OUTPUT, "
-                      "STATIC, TUNED, MACHINE, WEIGHTS and OPTIONS.")
+    list(JOIN arg_UNPARSED_ARGUMENTS " " unknown)
+    _ffn_kernels_fail(${target} "'${unknown}' is not understood, there are SPECS, ISAS, PREFIX, OUTPUT, STATIC, LIBFFN, "
+                      "TUNED, MACHINE, WEIGHTS and OPTIONS.")
   endif()
   if(arg_KEYWORDS_MISSING_VALUES)
     _ffn_kernels_fail(${target} "${arg_KEYWORDS_MISSING_VALUES} has no value.")
@@ -103,6 +105,12 @@ function(ffn_add_kernels target)
     _ffn_kernels_fail(${target} "'${arg_PREFIX}' cannot begin the names of C functions here: give PREFIX, a letter and "
                       "more letters, digits or '_', and not a name of libffn's own.")
   endif()
+  get_property(others GLOBAL PROPERTY FFN_PREFIXES)
+  if(lower IN_LIST others)
+    _ffn_kernels_fail(${target} "another library has the prefix ${arg_PREFIX}, and a program could not tell their "
+                      "functions apart: give one of them another PREFIX.")
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FFN_PREFIXES ${lower})
   if(NOT arg_OUTPUT)
     set(arg_OUTPUT ${arg_PREFIX}.h)
   elseif(arg_OUTPUT MATCHES "/" OR NOT arg_OUTPUT MATCHES "\\.h(pp|h|xx)?$")
@@ -134,35 +142,56 @@ function(ffn_add_kernels target)
   endif()
   list(APPEND options ${arg_OPTIONS})
 
+  string(TOUPPER ${arg_PREFIX} macro)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/ffn_kernels/${target})
+  set(weights)
+  set(definitions)
+  if(arg_WEIGHTS) # in a file beside the header, whatever their size; the assembler finds it by this macro
+    set(weights ${folder}/include/${arg_PREFIX}.ffnw)
+    list(APPEND options --weights-out ${weights})
+    string(REGEX MATCH "^([A-Za-z0-9_]+)=" named "${arg_SPECS}")
+    string(TOUPPER "${macro}_${CMAKE_MATCH_1}" spec_macro)
+    string(REGEX REPLACE "_$" "" spec_macro "${spec_macro}")
+    set(definitions ${spec_macro}_WEIGHTS_FILE="${weights}")
+  endif()
   set(header ${folder}/include/${arg_OUTPUT})
   set(fresh ${folder}/new/${arg_OUTPUT}) # of the same name: a header speaks of itself
   set(done ${folder}/done)
   file(MAKE_DIRECTORY ${folder}/include ${folder}/new)
   add_custom_command(
-    OUTPUT ${done} BYPRODUCTS ${header}
+    OUTPUT ${done} ${weights} BYPRODUCTS ${header}
     COMMAND ${command} emit ${arg_SPECS} ${options} -o ${fresh}
     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${fresh} ${header}
     COMMAND ${CMAKE_COMMAND} -E touch ${done}
     DEPENDS ${command} ${files}
     COMMENT "Generating ${arg_OUTPUT}: kernels for ${isas}" VERBATIM)
 
-  string(TOUPPER ${arg_PREFIX} macro)
   if(arg_STATIC)
     add_library(${target} INTERFACE ${done})
-    target_compile_definitions(${target} INTERFACE ${macro}_IMPLEMENTATION)
+    target_compile_definitions(${target} INTERFACE ${macro}_IMPLEMENTATION ${definitions})
     set(scope INTERFACE)
   else()
     set(source ${folder}/${arg_PREFIX}.${suffix})
-    file(CONFIGURE OUTPUT ${source} CONTENT "#define ${macro}_IMPLEMENTATION\n#include \"${arg_OUTPUT}\"\n" @ONLY)
+    set(before "")
+    if(arg_LIBFFN)
+      set(before "#include <ffn.h>\n")
+    endif()
+    file(CONFIGURE OUTPUT ${source} @ONLY
+         CONTENT "${before}#define ${macro}_IMPLEMENTATION\n#include \"${arg_OUTPUT}\"\n")
     add_library(${target} STATIC ${source} ${done})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # The bits of the portable kernel are promised, whatever a project does to its own arithmetic.
-    target_compile_options(${target} PRIVATE -fno-fast-math)
+    target_compile_options(${target} PRIVATE -fno-fast-math $<$<OR:$<C_COMPILER_ID:Clang>,$<CXX_COMPILER_ID:Clang>>:
+                           -Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option>)
+    target_compile_definitions(${target} PRIVATE ${definitions})
+    set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${weights}")
     set(scope PUBLIC)
   endif()
   target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${folder}/include>)
+  if(arg_LIBFFN) # whose ffn.h the header wants to see first, to be a source of kernels for it
+    target_link_libraries(${target} ${scope} ffn::ffn)
+  endif()
 endfunction()
 
 cmake_policy(POP)

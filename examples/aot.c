@@ -16,7 +16,7 @@
 enum { ROWS = 64 };
 
 static float x[ROWS * LAYER_D_MODEL], y[ROWS * LAYER_D_MODEL];
-static _Alignas(LAYER_ALIGN) unsigned char scratch[LAYER_SCRATCH_BYTES];
+static unsigned char scratch[LAYER_SCRATCH_BYTES] __attribute__((aligned(LAYER_ALIGN)));
 
 int main(void) {
     const size_t row_bytes = LAYER_D_MODEL * sizeof(float);

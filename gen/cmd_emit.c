@@ -151,6 +151,9 @@ static int emit_files(const emit_settings *s, int format, char **operands, int c
             status = cmd_diag(s->command, &diag);
     }
     status = status ? status : write_all_outputs(s->command, outputs, beside ? 2 : 1);
+    status = status ? status : emit_made_finish(s, &made);
+    if (!status && beside)
+        cmd_note(s->command, "the header that goes with it: %s", header);
     release(&outputs[0].bytes);
     release(&outputs[1].bytes);
     emit_made_end(&made);
@@ -178,6 +181,8 @@ static int check_usage(const emit_settings *s, int format, bool one_class) {
     if (!s->weights && (s->weights_out || s->names.map || s->names.layout || s->names.layer || s->names.expert))
         return cmd_error(s->command, CMD_USAGE, "--weights FILE is needed: %s is about its tensors",
                          s->weights_out ? "--weights-out" : "--map, --layout, --layer or --expert");
+    if (s->weights_out && (!strcmp(s->weights_out, "-") || device(s->weights_out)))
+        return cmd_error(s->command, CMD_USAGE, "--weights-out %s: a file is needed", s->weights_out);
     if (binary && !s->output && isatty(STDOUT_FILENO))
         return cmd_error(s->command, CMD_USAGE, "--output FILE is needed: %s is not for a terminal", formats[format]);
     return CMD_OK;

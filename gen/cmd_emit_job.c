@@ -1,10 +1,12 @@
 /* cmd_emit_job.c: see cmd_emit_job.h */
 #include "cmd_emit_job.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "diag.h"
 #include "emit_weights.h"
@@ -163,6 +165,15 @@ static int plan_kernel(const emit_settings *s, const emit_job *job, emit_kernel 
 
 /* ---- Weights ---- */
 
+/* A name beside a file. */
+static char *beside(const char *path) {
+    const size_t bytes = strlen(path) + 64;
+    char *name = malloc(bytes);
+    if (name)
+        snprintf(name, bytes, "%s.ffngen-%ld.tmp", path, (long)getpid());
+    return name;
+}
+
 static int add_weights(const emit_settings *s, emit_made *made) {
     emit_kernel *kernel = &made->kernels[0];
     ffn_diag diag = {0};
@@ -185,7 +196,10 @@ static int add_weights(const emit_settings *s, emit_made *made) {
     packed_header header = {.version = 0};
     kernel->weights_bytes = bytes;
     if (s->weights_out) {
-        if (packed_file_write(&kernel->spec, weights_streamed(file), s->weights_out, &header, &diag))
+        made->weights_new = beside(s->weights_out);
+        if (!made->weights_new)
+            status = cmd_error(s->command, CMD_FAILED, "no memory for the name of a file");
+        else if (packed_file_write(&kernel->spec, weights_streamed(file), made->weights_new, &header, &diag))
             status = cmd_diag(s->command, &diag);
         snprintf(made->weights_file, sizeof made->weights_file, "%s", base_name(s->weights_out));
         kernel->weights_file = made->weights_file;
@@ -260,7 +274,20 @@ int emit_made_begin(const emit_settings *s, char **operands, int count, emit_mad
     return status;
 }
 
+int emit_made_finish(const emit_settings *s, emit_made *made) {
+    if (!made->weights_new)
+        return CMD_OK;
+    if (rename(made->weights_new, s->weights_out) != 0)
+        return cmd_error(s->command, CMD_FAILED, "%s cannot be written: %s", s->weights_out, strerror(errno));
+    free(made->weights_new);
+    made->weights_new = NULL;
+    return CMD_OK;
+}
+
 void emit_made_end(emit_made *made) {
+    if (made->weights_new)
+        unlink(made->weights_new);
+    free(made->weights_new);
     free(made->kernels);
     free(made->weights);
     *made = (emit_made){.kernels = NULL};

@@ -23,11 +23,14 @@ typedef struct emit_made {
     char prefix[EMIT_NAME_BYTES], file[EMIT_NAME_BYTES], weights_file[EMIT_NAME_BYTES];
     emit_kernel *kernels;
     void *weights;
+    char *weights_new; /* the file of --weights-out, not yet in its place; NULL: none */
 } emit_made;
 
 /* Operands "[NAME=]SPEC" and settings -> *made. Exit status; a mistake was said and nothing stays. With --weights-out
- * its file has been written. */
+ * its file has been written beside its place. */
 int emit_made_begin(const emit_settings *settings, char **operands, int count, emit_made *made);
+/* That file goes to its place: once all that belongs to it is there. Exit status. */
+int emit_made_finish(const emit_settings *settings, emit_made *made);
 void emit_made_end(emit_made *made);
 
 /* "avx2,avx512,portable" -> the ISAs code is generated for, in the order of the table, and whether portable is among

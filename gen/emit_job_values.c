@@ -100,6 +100,9 @@ void emit_job_values(const emit_view *view, emit_values *values) {
     emit_values_print(values, "X86_64", "%d", x86_64);
     emit_values_print(values, "ARCH_MACRO", "%s", !generated ? "" : x86_64 ? "__x86_64__" : "__aarch64__");
     emit_values_print(values, "ARCH_NAME", "%s", x86_64 ? "x86-64" : "AArch64");
+    emit_values_print(values, "OTHER_ARCH", "%s", x86_64 ? "AArch64" : "x86-64");
+    emit_values_print(values, "OTHER_ISAS", "%s", x86_64 ? "neon,portable" : "avx2,avx512,portable");
+    emit_values_print(values, "ASSEMBLED", "%d", job->assembled && generated);
     variant_values(view, values);
     feature_values(values);
     natives_value(view, values);

@@ -58,6 +58,22 @@ static void usage_value(const emit_view *view, const emit_kernel *kernel, emit_v
                       upper, ffn_spec_gated(&kernel->spec) ? "w_gate" : "NULL", upper, upper, upper,
                       bias & FFN_BIAS_UP ? "b_up" : "NULL", bias & FFN_BIAS_GATE ? "b_gate" : "NULL",
                       bias & FFN_BIAS_DOWN ? "b_down" : "NULL");
+    emit_values_print(values, "USAGE_PARAMETERS", "const float *w_up, %sconst float *w_down%s%s%s",
+                      ffn_spec_gated(&kernel->spec) ? "const float *w_gate, " : "",
+                      bias & FFN_BIAS_UP ? ",\n *                 const float *b_up" : "",
+                      bias & FFN_BIAS_GATE ? ", const float *b_gate" : "",
+                      bias & FFN_BIAS_DOWN ? ", const float *b_down" : "");
+    text note = {0};
+    if (kernel->weights_file) {
+        char spec_upper[EMIT_NAME_BYTES];
+        emit_upper(kernel->symbol, spec_upper);
+        text_print(&note,
+                   ":\n * the assembler reads them from the file that the macro %s_WEIGHTS_FILE names, a string; its "
+                   "default is"
+                   "\n * found where -I says",
+                   spec_upper);
+    }
+    emit_values_take(values, "WEIGHTS_NOTE", &note);
 }
 
 static void needs_value(const emit_view *view, emit_values *values) {

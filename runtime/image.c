@@ -22,7 +22,6 @@
 
 /* Far above any kernel; keeps a lying size from asking for the whole address space. */
 #define IMAGE_BYTES_MAX ((size_t)1 << 28)
-#define IMAGE_SCRATCH_BYTES_MAX (UINT64_C(1) << 40)
 
 uint64_t image_checksum(const void *bytes, size_t size) {
     if (size < sizeof(image_header)) {

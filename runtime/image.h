@@ -10,6 +10,7 @@
 #define IMAGE_MAGIC "FFNIMAGE"
 #define IMAGE_VERSION 1
 #define IMAGE_ALIGN 4096
+#define IMAGE_SCRATCH_BYTES_MAX (UINT64_C(1) << 40) /* more cannot be meant */
 
 /* Entry points (C calling convention of the platform). `packed` and `scratch` as in ffn_args. Rows of y may be written
  * more than once before an entry returns, but only inside [row][0 .. d_model-1]. */

@@ -31,7 +31,7 @@ static ffn_status check(const ffn_spec *spec, const ffn_native *native, ffn_diag
         return diag_fail(diag, status, "native code: its plan is not valid: %.300s", why.text);
     }
     size_t need = (size_t)plan_scratch_bytes(spec, &native->plan);
-    if (native->scratch_bytes < need) {
+    if (native->scratch_bytes < need || native->scratch_bytes > IMAGE_SCRATCH_BYTES_MAX) {
         return diag_fail(diag, FFN_BAD_IMAGE, "native code: says %zu bytes of scratch, where its plan uses %zu",
                          native->scratch_bytes, need);
     }

@@ -13,6 +13,17 @@
 #include "isa.h"
 #include "verify.h"
 
+/* What a source that is not ours answers: its words may have no end, its status may be none. */
+static ffn_status answer(ffn_status status, ffn_diag *diag) {
+    if (diag != NULL) {
+        diag->text[FFN_DIAG_BYTES - 1] = '\0';
+    }
+    if (status < FFN_OK || status > FFN_VERIFY_FAILED) {
+        return diag_fail(diag, FFN_COMPILE_FAILED, "the source of code answers %d, which is no status", (int)status);
+    }
+    return status;
+}
+
 static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -88,6 +99,7 @@ static ffn_status obtain_native(ffn_context *context, const kernel_shape *shape,
     double start = now_ms();
     ffn_native native = {.scratch_bytes = 0};
     ffn_status status = context->source->find(context->source->self, &shape->spec, plan, &native, diag);
+    status = answer(status, diag);
     if (status != FFN_OK) {
         return status;
     }
@@ -202,6 +214,7 @@ static ffn_status obtain_image(ffn_context *context, const kernel_shape *shape, 
     double start = now_ms();
     ffn_bytes bytes = {0};
     status = source->build(source->self, &shape->spec, plan, &bytes, diag);
+    status = answer(status, diag);
     if (status != FFN_OK) {
         return status;
     }

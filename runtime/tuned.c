@@ -20,17 +20,19 @@
 #include "text_file.h"
 #include "tuned_line.h"
 
-#define FILE_BYTES_MAX ((size_t)256 << 20)
+#define FILE_BYTES_MAX ((size_t)16 << 20)
 
 typedef struct entry {
-    uint64_t key; /* hash of a record's key */
-    char *text;   /* NULL: the record */
-    tuned_record record;
+    uint64_t key;         /* hash of a record's key */
+    char *text;           /* NULL: the record */
+    tuned_record *record; /* NULL: the text */
 } entry;
 
 struct tuned {
     entry **entries;
     size_t count, room;
+    size_t *index;     /* by key, at the first free place from its hash on: place of the record + 1; 0: free */
+    size_t index_room; /* a power of two, at least twice the room */
 };
 
 static ffn_status no_memory(ffn_diag *diag) {
@@ -58,41 +60,49 @@ static bool same_key(const tuned_record *a, const tuned_record *b) {
            strcmp(a->generator, b->generator) == 0 && ffn_spec_equal(&a->spec, &b->spec);
 }
 
-static entry **find_key(const tuned *table, const entry *wanted) {
-    for (size_t i = 0; i < table->count; i++) {
-        entry *have = table->entries[i];
-        if (!have->text && have->key == wanted->key && same_key(&have->record, &wanted->record))
-            return &table->entries[i];
+/* Where the index has the record of that key, or has room for it. */
+static size_t *find_key(const tuned *table, const entry *wanted) {
+    size_t at = (size_t)wanted->key & (table->index_room - 1);
+    while (table->index[at] != 0) {
+        const entry *have = table->entries[table->index[at] - 1];
+        if (have->key == wanted->key && same_key(have->record, wanted->record))
+            break;
+        at = (at + 1) & (table->index_room - 1);
     }
-    return NULL;
+    return &table->index[at];
 }
 
 /* ---- Entries ----------------------------------------------------------------------------------------------- */
 
 static void entry_free(entry *of) {
-    if (of)
+    if (of) {
         free(of->text);
+        free(of->record);
+    }
     free(of);
 }
 
 static entry *entry_of_record(const tuned_record *record) {
     entry *made = calloc(1, sizeof *made);
-    if (made) {
-        made->record = *record;
+    if (made)
+        made->record = malloc(sizeof *made->record);
+    if (made && made->record) {
+        *made->record = *record;
         made->key = key_of(record);
+        return made;
     }
-    return made;
+    entry_free(made);
+    return NULL;
 }
 
 static entry *entry_of_text(const char *text) {
     entry *made = calloc(1, sizeof *made);
     if (made)
         made->text = strdup(text);
-    if (made && !made->text) {
-        free(made);
-        made = NULL;
-    }
-    return made;
+    if (made && made->text)
+        return made;
+    entry_free(made);
+    return NULL;
 }
 
 static bool reserve(tuned *table, size_t more) {
@@ -103,19 +113,33 @@ static bool reserve(tuned *table, size_t more) {
     if (!grown)
         return false;
     table->entries = grown;
+    size_t index_room = 16;
+    while (index_room < 2 * room)
+        index_room *= 2;
+    size_t *index = calloc(index_room, sizeof *index);
+    if (!index)
+        return false;
+    free(table->index);
+    table->index = index;
+    table->index_room = index_room;
     table->room = room;
+    for (size_t i = 0; i < table->count; i++)
+        if (!table->entries[i]->text)
+            *find_key(table, table->entries[i]) = i + 1;
     return true;
 }
 
 /* Room is reserved; the better of two stays, where the first stood. */
 static void put(tuned *table, entry *own) {
-    entry **have = own->text ? NULL : find_key(table, own);
-    if (!have) {
+    size_t *place = own->text ? NULL : find_key(table, own);
+    if (!place || *place == 0) {
         table->entries[table->count++] = own;
+        if (place)
+            *place = table->count;
         return;
     }
-    entry *worse = own;
-    if (own->record.ms < (*have)->record.ms) {
+    entry **have = &table->entries[*place - 1], *worse = own;
+    if (own->record->ms < (*have)->record->ms) {
         worse = *have;
         *have = own;
     }
@@ -138,6 +162,7 @@ void tuned_free(tuned *table) {
     for (size_t i = 0; i < table->count; i++)
         entry_free(table->entries[i]);
     free(table->entries);
+    free(table->index);
     free(table);
 }
 
@@ -149,7 +174,7 @@ ffn_status tuned_add(tuned *table, const tuned_record *record, ffn_diag *diag) {
     entry *own = reserve(table, 1) ? entry_of_record(record) : NULL;
     if (!own)
         return no_memory(diag);
-    tuned_line_round(&own->record);
+    tuned_line_round(own->record);
     put(table, own);
     return FFN_OK;
 }
@@ -162,7 +187,7 @@ ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag) {
     for (size_t i = 0; i < from->count && whole; i++) {
         if (from->entries[i]->text)
             continue;
-        entry *copy = entry_of_record(&from->entries[i]->record);
+        entry *copy = entry_of_record(from->entries[i]->record);
         whole = copy != NULL;
         if (copy)
             copies.entries[copies.count++] = copy;
@@ -173,13 +198,14 @@ ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag) {
         else
             entry_free(copies.entries[i]);
     free(copies.entries);
+    free(copies.index);
     return whole ? FFN_OK : no_memory(diag);
 }
 
 const tuned_record *tuned_at(const tuned *table, size_t i) {
     for (size_t at = 0; at < table->count; at++)
         if (!table->entries[at]->text && i-- == 0)
-            return &table->entries[at]->record;
+            return table->entries[at]->record;
     return NULL;
 }
 
@@ -200,7 +226,7 @@ const tuned_record *tuned_find(const tuned *table, const tuned_query *query, boo
     const tuned_record *best = NULL;
     bool best_here = false;
     for (size_t i = 0; i < table->count; i++) {
-        const tuned_record *r = &table->entries[i]->record;
+        const tuned_record *r = table->entries[i]->record;
         if (table->entries[i]->text || r->plan.isa != query->isa || r->plan.n_class != query->n_class ||
             (query->threads != 0 && r->threads != query->threads) || !ffn_spec_equal(&r->spec, query->spec))
             continue;
@@ -288,7 +314,7 @@ ffn_status tuned_save(const tuned *table, const char *path, ffn_diag *diag) {
         if (e->text)
             strcpy(text + used, e->text);
         else
-            status = tuned_line_format(&e->record, text + used, diag);
+            status = tuned_line_format(e->record, text + used, diag);
         if (!status) {
             used += strlen(text + used);
             text[used++] = '\n';

@@ -32,10 +32,10 @@ done
 }
 
 # The library under test, built with the same sanitizers: objects once, for all targets.
-flags=(-std=gnu17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -Wall -Wextra -Werror -Iruntime -Igen
+flags=(-std=gnu17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -Wall -Wextra -Werror -Iruntime -iquote gen
     -Itests/fuzz -fsanitize=address,undefined -fno-sanitize-recover=all)
 objects=()
-for source in $(ls runtime/*.c | grep -v '/blas\.c$') gen/{file,half,npy,safetensors,safetensors_tensor}.c \
+for source in $(ls runtime/*.c | grep -vE '/(blas|pool)\.c$') gen/{file,half,npy,safetensors,safetensors_tensor}.c \
     gen/weights{,_names,_select,_stream}.c; do
     object=$folder/$(echo "$source" | tr / _).o
     "$compiler" "${flags[@]}" -fsanitize=fuzzer-no-link -c "$source" -o "$object"

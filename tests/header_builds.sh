@@ -18,6 +18,7 @@ W_C='-Wstrict-prototypes -Wmissing-prototypes'
 #   static    emitted with --static, both files have their own  shared    the implementation in a shared library
 #   bare      the implementation is a shared library of its own, linked with -nostdlib
 #   fast      no portable kernel in it
+#   threads   the choice of the variant is first asked for by several threads at once
 table=$(
     cat <<'END'
 name               compilers  language form    compile                                        | link
@@ -72,6 +73,7 @@ fast               all        C        fast    -Ofast                           
 fast-math          both       C++      fast    -O2 -ffast-math -march=native                  |
 sanitizers         all        C        files   -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all | -fsanitize=address,undefined
 sanitizers-c++     both       C++      one     -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all | -fsanitize=address,undefined
+threads            both       C        threads -O1 -g -fsanitize=thread                         | -fsanitize=thread -pthread
 twice              both       C        twice   -O2 WARN                                       |
 extern             all        C++      extern  -O2 WARN                                       |
 C-with-C++         both       C        C+C++   -O2                                            |
@@ -163,6 +165,27 @@ build() {
         objects='main.o unit.o'
         language=C++
         ;;
+    threads)
+        cat >threads.c <<'END'
+#include HEADER
+#include <pthread.h>
+static void *ask(void *nothing) {
+    (void)hm_isa();
+    return nothing;
+}
+__attribute__((constructor)) static void begin(void) {
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, ask, NULL);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+}
+END
+        compile main.o "$language" header_program.c "$hm" $flags
+        compile unit.o "$language" header_unit.c "$hm" $own $flags
+        $compiler $flags -I"$work" "$hm" -c threads.c
+        objects='main.o unit.o threads.o'
+        ;;
     shared | bare)
         compile main.o "$language" header_program.c "$hm" $flags
         compile unit.o "$language" header_unit.c "$hm" $own $flags
@@ -193,7 +216,7 @@ row() {
     else
         flags=${flags/WARN/$W}
     fi
-    if ! possible; then
+    if [[ $name != c99 && $name != O0-c99 ]] && ! possible; then # which every compiler builds
         verdict='not here'
     elif ! build >log 2>&1; then
         verdict=unbuilt
@@ -226,4 +249,7 @@ echo "$(wc -l <"$work/verdicts") builds: $(count ok) ok, $(count 'not here') not
 for name in gcc clang clang-19; do
     [[ " ${found//$'\n'/ } " == *" $name "* ]] || echo "not here: $name"
 done
+if [ "$(count ok)" = 0 ]; then
+    say_failed 'nothing could be built'
+fi
 exit $failed

@@ -16,12 +16,14 @@ if ! command -v gcc >/dev/null || { [ -z "$x86" ] && [ -z "$arm" ]; }; then
     exit 77
 fi
 digest=$("$expect")
+tried=0
 
 # expect_output WANTED COMMAND...
 expect_output() {
     local wanted=$1 printed
     shift
-    printed=$("$@" 2>"$work/log") || true
+    tried=1
+    printed=$("$@" 2>"$work/log") || say_failed "$*: status $?"
     printf '%-40s %s\n' "${*: -3:2}" "$printed"
     [ "$printed" = "$wanted" ] || say_failed "$*: '$wanted' expected, printed '$printed' $(head -n 3 "$work/log")"
 }
@@ -85,4 +87,5 @@ END
 else
     echo 'not here: qemu-aarch64 with aarch64-linux-gnu-gcc'
 fi
+[ $tried = 1 ] || exit 77
 exit $failed

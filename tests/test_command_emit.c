@@ -1,5 +1,5 @@
 /* ffngen emit from outside: names, files that belong together, what is refused and what is then left. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "ffn.h"
 #include "support_command.h"
 #include "support_files.h"
@@ -162,6 +162,12 @@ Test(command_emit, what_it_reads_is_never_written_over) {
     cr_expect_eq(support_folder_count(), 2);
     EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", support_path("x.h"), "--weights-out", support_path("x.ffnw"));
     support_expect_status(0);
+    support_file_write(support_path("x.ffnw"), "before", 6);
+    EMIT("d20-f37-gelu-bias_up-bias_down", WEIGHTS, "-o", support_path("absent/x.h"), "--weights-out",
+         support_path("x.ffnw"));
+    support_expect_status(1);
+    support_file_expect(support_path("x.ffnw"), "before", 6, "weights whose header could not be written");
+    cr_expect_eq(support_folder_count(), 4);
     free(before);
 }
 
@@ -178,6 +184,20 @@ static int shell(const char *format, const char *a) {
     const int used = snprintf(command, sizeof command, "cd '%s' && ", support_path("."));
     snprintf(command + used, sizeof command - (size_t)used, format, a);
     return system(command);
+}
+
+Test(command_emit, the_example_in_a_header_compiles_as_it_stands) {
+    static const char *const specs[] = {"d4-f5-relu", "d4-f5-swiglu-bias", "d8-f9-gelu-bias_down", "d8-f9-glu-bias_up"};
+    if (shell("cc --version >%s", "/dev/null") != 0)
+        cr_skip("no cc");
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        EMIT(specs[i], "-o", support_path("net.h"));
+        support_expect_status(0);
+        cr_expect_eq(shell("sed -n '/^ [*] Shapes/q;s/^ [*]     //p' net.h >%s && grep -q net_run usage.c", "usage.c"),
+                     0);
+        cr_expect_eq(shell("cc -std=c99 -Wall -Wextra -Wpedantic -Werror -c %s -o usage.o", "usage.c"), 0, "%s",
+                     specs[i]);
+    }
 }
 
 Test(command_emit, formulas_that_use_little_make_no_warnings) {
@@ -236,4 +256,44 @@ Test(command_emit, options_that_do_not_go_together_are_refused) {
                       support_result.err);
         cr_expect_eq(support_folder_count(), 0, "case %zu left a file", i);
     }
+}
+
+/* ---- Plans ---- */
+
+/* The header says what plan each class has. */
+Test(command_emit, plans_come_from_the_tuned_table_the_machine_or_the_isa_in_this_order) {
+    static const char table[] = "ffngen-tuned 1\n"
+                                "spec=d96-f200-relu plan=\"avx2 5-16 m16 f96 k32 u2 p0 2x1 1x1\" threads=1 ms=1 "
+                                "spread=0 machine=\"a\" llvm=19.1.7 generator=0.1.0\n";
+    static const char small[] = "l1_bytes 8192\nl2_bytes 65536\nl3_bytes 0\n";
+    const char *tuned = support_path("tuned.txt"), *machine = support_path("machine.txt");
+    support_file_write(tuned, table, sizeof table - 1);
+    support_file_write(machine, small, sizeof small - 1);
+    char *files[3];
+    size_t bytes[3];
+    for (int i = 0; i < 3; i++) {
+        const char *const arguments[] = {"emit",
+                                         "d96-f200-relu",
+                                         "--format",
+                                         "header",
+                                         "--isa",
+                                         "avx2",
+                                         "--prefix",
+                                         "net",
+                                         "-o",
+                                         support_path("net.h"),
+                                         i > 0 ? "--machine" : NULL,
+                                         machine,
+                                         i > 1 ? "--tuned" : NULL,
+                                         tuned,
+                                         NULL};
+        support_run(FFN_COMMAND, -1, arguments);
+        support_expect_status(0);
+        files[i] = support_file_read(support_path("net.h"), &bytes[i]);
+    }
+    cr_expect(memmem(files[2], bytes[2], "avx2 5-16 m16 f96 k32 u2 p0 2x1 1x1", 35));
+    cr_expect_null(memmem(files[1], bytes[1], "m16 f96 k32", 11));
+    cr_expect(bytes[0] != bytes[1] || memcmp(files[0], files[1], bytes[0]) != 0, "the machine changes nothing");
+    for (int i = 0; i < 3; i++)
+        free(files[i]);
 }

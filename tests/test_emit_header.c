@@ -4,6 +4,7 @@
 
 #include "packed.h"
 #include "support_data.h"
+#include "support_emit.h"
 #include "support_files.h"
 
 #include <criterion/criterion.h>
@@ -340,6 +341,54 @@ Test(emit_header, is_a_source_without_code_for_libffn) {
     ffn_native native;
     cr_assert(source->find && !source->build);
     cr_expect_eq(source->find(source->self, &spec, &plan, &native, NULL), FFN_UNSUPPORTED);
+}
+
+/* The one line between JIT and AOT: libffn finds the header's kernels and nothing else, and runs them. */
+Test(emit_header, is_a_source_of_its_kernels_for_libffn, .timeout = 120) {
+    static const ffn_isa isas[] = {FFN_ISA_AVX2};
+    static const int64_t rows[FFN_N_CLASSES] = {1, 3, 9, ROWS};
+    if (!ffn_isa_supported(*isas))
+        cr_skip("the code cannot run on this CPU");
+    emit_kernel kernel;
+    ffn_bytes header;
+    ffn_diag diag = {0};
+    support_emit_kernel("d40-f72-gelu-bias", "net", isas, 1, &kernel);
+    const emit_job job = {
+        .prefix = "net", .file = "net.h", .isas = isas, .isa_count = 1, .kernels = &kernel, .kernel_count = 1};
+    cr_assert_eq(emit_header(&job, &header, &diag), FFN_OK, "%s", diag.text);
+    char command[512];
+    snprintf(command, sizeof command, CC "-O2 -I%s/runtime -include ffn.h", FFN_SOURCE_DIR);
+    void *object = support_emitted_load(command, "net.h", header.data, header.bytes);
+    header.release(header.data);
+    const ffn_source *(*source_of)(void);
+    const char *(*describe)(int64_t n);
+    *(void **)(void *)&source_of = support_emitted_symbol(object, "net", "source");
+    *(void **)(void *)&describe = support_emitted_symbol(object, "net", "describe");
+    ffn_context *context;
+    ffn_kernel *served;
+    cr_assert_eq(ffn_context_create(&(ffn_options){.source = source_of(), .isa = *isas, .store = ""}, &context, &diag),
+                 FFN_OK, "%s", diag.text);
+    cr_assert_eq(ffn_kernel_create(context, &kernel.spec, &served, &diag), FFN_OK, "%s", diag.text);
+    for (int c = 0; c < FFN_N_CLASSES; c++) {
+        ffn_kernel_info info;
+        char plan[512];
+        cr_expect_eq(ffn_kernel_prepare(served, rows[c], &diag), FFN_OK, "%s", diag.text);
+        ffn_kernel_inspect(served, rows[c], &info);
+        cr_expect(info.source == FFN_FROM_NATIVE && info.verified && info.isa == *isas);
+        cr_assert_eq(ffn_plan_format(&kernel.plans[*isas][c], plan, sizeof plan, NULL), FFN_OK);
+        cr_expect_eq(memcmp(&info.plan, &kernel.plans[*isas][c], sizeof info.plan), 0, "%s: another class", plan);
+        cr_expect(strstr(describe(rows[c]), plan) && strstr(describe(rows[c]), FFN_VERSION), "%s: no %s",
+                  describe(rows[c]), plan);
+    }
+    ffn_kernel_destroy(served);
+    static const char *const others[] = {"d40-f72-gelu", "d40-f72-relu-bias", "d40-f71-gelu-bias", "d41-f72-gelu-bias"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const ffn_spec spec = support_spec(others[i]);
+        cr_assert_eq(ffn_kernel_create(context, &spec, &served, &diag), FFN_OK, "%s", diag.text);
+        cr_expect_eq(ffn_kernel_prepare(served, 1, &diag), FFN_UNSUPPORTED, "%s was found", others[i]);
+        ffn_kernel_destroy(served);
+    }
+    ffn_context_destroy(context);
 }
 
 Test(emit_header, is_the_same_for_the_same_job_and_another_for_another) {
