@@ -22,7 +22,7 @@ typedef struct fold {
 #define BEING_PLACED SIZE_MAX
 
 static bool same(emit_slice a, emit_slice b) {
-    return a.bytes == b.bytes && !memcmp(a.at, b.at, a.bytes);
+    return a.bytes == b.bytes && (a.bytes == 0 || !memcmp(a.at, b.at, a.bytes));
 }
 
 static ffn_status no_memory(ffn_diag *diag) {

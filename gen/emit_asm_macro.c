@@ -70,7 +70,7 @@ static bool cut(macro_line *line, emit_slice other, bool whole) {
  * more than one word is different. */
 static bool narrow(macro_line *line, emit_slice other) {
     const emit_slice own = line->text;
-    if (own.bytes == other.bytes && !memcmp(own.at, other.at, own.bytes))
+    if (own.bytes == other.bytes && (own.bytes == 0 || !memcmp(own.at, other.at, own.bytes)))
         return true;
     return cut(line, other, false) || cut(line, other, true);
 }
@@ -101,7 +101,7 @@ static size_t parameter_of(const group *g, size_t line) {
         bool same = true;
         for (size_t m = 0; m < g->member_count && same; m++) {
             const emit_slice a = middle(g, m, line), b = middle(g, m, g->parameters[p]);
-            same = a.bytes == b.bytes && !memcmp(a.at, b.at, a.bytes);
+            same = a.bytes == b.bytes && (a.bytes == 0 || !memcmp(a.at, b.at, a.bytes));
         }
         if (same)
             return p;

@@ -260,8 +260,8 @@ typedef struct ffn_native {
 /* The only way from libffn to code. `build` turns spec and plan into an image (docs/image.md), by preference with that
  * plan; `find`, which is asked first, names code that is there already, by preference with that plan. Either may be
  * NULL (not both); both may be called from several threads at once, and must return: no exception and no longjmp may
- * leave them, nor may they prepare the kernel that asks. UNSUPPORTED: none for this spec, ISA or class. libffngen's ffngen_source() is one; the table of an
- * emitted header, PREFIX_source(), is another. */
+ * leave them, nor may they prepare the kernel that asks. UNSUPPORTED: none for this spec, ISA or class. libffngen's
+ * ffngen_source() is one; the table of an emitted header, PREFIX_source(), is another. */
 typedef struct ffn_source {
     ffn_status (*build)(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag);
     void *self;

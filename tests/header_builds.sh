@@ -23,36 +23,30 @@ table=$(
     cat <<'END'
 name               compilers  language form    compile                                        | link
 c99                all        C        files   -std=c99 -O2 WARN                              |
-c11                both       C        one     -std=c11 -O2 WARN                              |
 c17                both       C        files   -std=c17 -O2 WARN                              |
-gnu17              all        C        one     -std=gnu17 -O2 WARN                            |
+gnu17              both       C        one     -std=gnu17 -O2 WARN                            |
 c2x                all        C        one     -std=c2x -O2 WARN                              |
-c++11              all        C++      files   -std=c++11 -O2 WARN                            |
+c++11              both       C++      files   -std=c++11 -O2 WARN                            |
 c++17              both       C++      one     -std=c++17 -O2 WARN                            |
-c++20              all        C++      one     -std=c++20 -O2 WARN                            |
+c++20              both       C++      one     -std=c++20 -O2 WARN                            |
 c++2b              all        C++      one     -std=c++2b -O2 WARN                            |
 O0-c99             both       C        one     -std=c99 -O0 WARN                              |
-O0-c++             both       C++      one     -std=c++11 -O0 WARN                            |
 O3                 both       C        one     -O3 WARN                                       |
 Os                 both       C        one     -Os WARN                                       |
 native             all        C        one     -O3 -march=native WARN                         |
 native-c++         both       C++      one     -O3 -march=native -std=gnu++17 WARN            |
-native-c99         both       C        one     -O3 -march=native -std=c99                     |
 mfma               both       C        one     -O2 -mfma                                      |
-mfma-c++           all        C++      one     -O2 -mfma                                      |
+mfma-c++           both       C++      one     -O2 -mfma                                      |
 unsafe             clang,clang-19 C    one     -O3 -funsafe-math-optimizations                |
 unsafe-soft        clang,clang-19 C    one     -O3 -DHM__SOFT -funsafe-math-optimizations     |
 soft               both       C        one     -O2 -DHM__SOFT WARN                            |
 soft-O3            all        C        one     -O3 -DHM__SOFT                                 |
 contract           both       C        one     -O2 -mfma -ffp-contract=fast                   |
 contract-c++       both       C++      one     -O3 -mfma -ffp-contract=fast                   |
-debug              both       C        files   -g -O0                                         |
 debug-O2           both       C        files   -g3 -O2 -fno-omit-frame-pointer                |
 warnings-unused    both       C        files   -O2 -Wall -Wextra -Wunused -Wunused-macros -Werror |
 pie                both       C        files   -O2 -fPIE                                      | -pie -Wl,-z,text -Wl,--fatal-warnings
-no-pie             both       C        files   -O2 -fno-pie                                   | -no-pie -Wl,--fatal-warnings
 shared             both       C        shared  -O2 -fPIC                                      | -Wl,-z,text -Wl,--fatal-warnings
-shared-O0          both       C        shared  -O0 -fPIC                                      | -Wl,-z,text -Wl,--fatal-warnings
 shared-c++         both       C++      shared  -O2 -fPIC                                      | -Wl,-z,text -Wl,--fatal-warnings
 static             both       C        files   -O2                                            | -static -Wl,--fatal-warnings
 static-pie         both       C        files   -O2 -fPIE                                      | -static-pie -Wl,-z,text -Wl,--fatal-warnings
@@ -61,10 +55,9 @@ no-cf-protection   both       C        files   -O2 -fcf-protection=none         
 reorder            gcc        C        files   -O2 -fno-toplevel-reorder                      |
 sections           both       C        files   -O2 -ffunction-sections -fdata-sections        | -Wl,--gc-sections -Wl,--fatal-warnings
 intel              all        C        files   -O2 -masm=intel                                |
-intel-O0-g         all        C        one     -O0 -g -masm=intel                             |
+intel-O0-g         both       C        one     -O0 -g -masm=intel                             |
 intel-two          all        C++      two     -O2 -masm=intel                                |
-bare-O0            all        C        bare    -O0 -fPIC                                      |
-bare-O1            both       C        bare    -O1 -fPIC                                      |
+bare-O0            both       C        bare    -O0 -fPIC                                      |
 bare-O2            all        C++      bare    -O2 -fPIC                                      |
 bare-O3            both       C        bare    -O3 -fPIC -march=native                        |
 bare-Os            both       C        bare    -Os -fPIC                                      |
@@ -75,7 +68,7 @@ sanitizers         all        C        files   -O1 -g -fsanitize=address,undefin
 sanitizers-c++     both       C++      one     -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all | -fsanitize=address,undefined
 threads            both       C        threads -O1 -g -fsanitize=thread                         | -fsanitize=thread -pthread
 twice              both       C        twice   -O2 WARN                                       |
-extern             all        C++      extern  -O2 WARN                                       |
+extern             both       C++      extern  -O2 WARN                                       |
 C-with-C++         both       C        C+C++   -O2                                            |
 C++-with-C         both       C++      C++C    -O2                                            |
 two                all        C        two     -std=c99 -O2 WARN                              |
@@ -97,7 +90,7 @@ lto-lld            clang      C        files   -O2 -flto                        
 lto-thin-lld       clang      C++      files   -O2 -flto=thin                                 | -flto=thin -fuse-ld=lld
 lto-own-lld        clang      C        static  -O2 -flto                                      | -flto -fuse-ld=lld
 lto-thin-own-lld   clang      C        static  -O2 -flto=thin                                 | -flto=thin -fuse-ld=lld
-lld                all        C        files   -O2 -fPIE                                      | -pie -fuse-ld=lld -Wl,-z,text
+lld                both       C        files   -O2 -fPIE                                      | -pie -fuse-ld=lld -Wl,-z,text
 gold               both       C        static  -O2 -fPIE                                      | -pie -fuse-ld=gold
 integrated-off     clang,clang-19 C    one     -O2 -fno-integrated-as                         |
 integrated-off-pie clang,clang-19 C    one     -O2 -g -fno-integrated-as -std=c99             | -pie

@@ -39,7 +39,7 @@ static void expect_packed(const support_emitted *net, const ffn_spec *spec, cons
 
 /* The same numbers read in other ways: any array serves, as long as it is large enough. */
 static void expect_all_ways(const support_emitted *net, const ffn_spec *spec) {
-    const int64_t floats = 2 * (spec->d_model + 7) * (2 * spec->d_ff + 7);
+    const int64_t most = spec->d_model + 2 * spec->d_ff, floats = most * (most + 3); /* rows, and their distance */
     float *data = malloc((size_t)floats * 3 * sizeof *data),
           *bias = malloc((size_t)(4 * spec->d_ff + spec->d_model) * 4);
     support_fill_normal(data, 3 * floats, 1, 1);

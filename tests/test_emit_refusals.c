@@ -242,7 +242,8 @@ Test(emit_refusals, refuses_weights_that_ffn_pack_refuses) {
             char what[32];
             snprintf(what, sizeof what, "gate order %d", order);
             PACK(what, w.gate_order = (ffn_gate_order)order);
-            PACK(what, w.gate_order = (ffn_gate_order)order, w.gate.data = NULL, w.up.data = spare, w.bias_gate = NULL);
+            PACK(what, w.gate_order = (ffn_gate_order)order, w.gate.data = NULL, w.up.data = spare, w.bias_gate = NULL,
+                 w.bias_up = w.bias_up != NULL ? spare : NULL);
             PACK(what, w.gate_order = (ffn_gate_order)order, w.gate.data = NULL, w.up.data = spare,
                  w.bias_gate = w.bias_up = NULL);
             PACK(what, w.gate_order = (ffn_gate_order)order, w.gate.data = NULL, w.up.data = spare, w.up.ld = spec.d_ff,

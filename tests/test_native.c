@@ -159,7 +159,7 @@ Test(native, serves_every_class_with_the_bits_of_the_contract, .timeout = 120) {
         const ffn_kernel_info info = info_of(kernel, n);
         cr_expect_eq(info.source, FFN_FROM_NATIVE);
         cr_expect_eq(info.isa, p.isa);
-        cr_expect_eq(info.plan.n_class, c, "codes of two classes are taken for one");
+        cr_expect_eq((int)info.plan.n_class, c, "codes of two classes are taken for one");
         cr_expect(info.verified && info.verify_ms > 0);
         cr_expect(info.image_bytes == 0 && info.compile_ms <= 0);
         char text[FFN_DESCRIBE_BYTES];
