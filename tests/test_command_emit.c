@@ -28,6 +28,15 @@ static const char *read_text(const char *name) {
 
 #define EMIT(...) RUN("emit", "--format", "header", "--isa", "portable", __VA_ARGS__)
 
+/* Bad usage that says these words, up to two, and leaves nothing. */
+static void expect_refused(size_t number, const char *const *arguments, const char *const *said) {
+    support_run(FFN_COMMAND, -1, arguments);
+    cr_expect_eq(support_result.status, 2, "case %zu: %d %s", number, support_result.status, support_result.err);
+    for (int k = 0; k < 2 && said[k]; k++)
+        cr_expect(strstr(support_result.err, said[k]), "case %zu: no '%s' in: %s", number, said[k], support_result.err);
+    cr_expect_eq(support_folder_count(), 0, "case %zu left a file", number);
+}
+
 /* ---- Names ---- */
 
 Test(command_emit, the_prefix_is_the_given_one_or_the_name_of_the_file) {
@@ -83,12 +92,7 @@ Test(command_emit, names_that_cannot_be_are_bad_usage) {
         const char *arguments[12] = {"emit", "--format", "header", "--isa", "portable", "-o", support_path("x.h")};
         for (int k = 0; k < 4; k++)
             arguments[7 + k] = cases[i].arguments[k];
-        support_run(FFN_COMMAND, -1, arguments);
-        cr_expect_eq(support_result.status, 2, "case %zu: %d %s", i, support_result.status, support_result.err);
-        for (int k = 0; k < 2 && cases[i].said[k]; k++)
-            cr_expect(strstr(support_result.err, cases[i].said[k]), "case %zu: no '%s' in: %s", i, cases[i].said[k],
-                      support_result.err);
-        cr_expect_eq(support_folder_count(), 0, "case %zu left a file", i);
+        expect_refused(i, arguments, cases[i].said);
     }
 }
 
@@ -249,12 +253,7 @@ Test(command_emit, options_that_do_not_go_together_are_refused) {
         const char *arguments[16] = {"emit", "-o", support_path("x.out")};
         for (int k = 0; k < 10; k++)
             arguments[3 + k] = cases[i].arguments[k];
-        support_run(FFN_COMMAND, -1, arguments);
-        cr_expect_eq(support_result.status, 2, "case %zu: %d %s", i, support_result.status, support_result.err);
-        for (int k = 0; k < 2 && cases[i].said[k]; k++)
-            cr_expect(strstr(support_result.err, cases[i].said[k]), "case %zu: no '%s' in: %s", i, cases[i].said[k],
-                      support_result.err);
-        cr_expect_eq(support_folder_count(), 0, "case %zu left a file", i);
+        expect_refused(i, arguments, cases[i].said);
     }
 }
 

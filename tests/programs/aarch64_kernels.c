@@ -13,20 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "expect.h"
 #include "image.h"
 #include "support_data.h"
 
 enum { ROWS_MAX = 37, PAD = 3, SEED = 5 };
-
-#define EXPECT(condition, ...)                                     \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                   \
-            printf("\n");                                          \
-            exit(1);                                               \
-        }                                                          \
-    } while (0)
 
 /* ---- Where code lies, and what of it has been flushed ---- */
 

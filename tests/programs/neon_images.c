@@ -30,11 +30,11 @@ static ffn_kernel *kernel_of(const ffn_spec *spec, ffn_isa isa, ffn_context **co
     ffn_kernel *kernel;
     ffn_options options = {.isa = isa, .verify = FFN_VERIFY_NEVER, .source = ffngen_source(), .store = ""};
     if (isa != FFN_ISA_PORTABLE) {
-        NEON_EXPECT(ffn_machine_generic(isa, &machine, &diag) == FFN_OK, "%s", diag.text);
+        EXPECT(ffn_machine_generic(isa, &machine, &diag) == FFN_OK, "%s", diag.text);
         options.machine = &machine;
     }
-    NEON_EXPECT(ffn_context_create(&options, context, &diag) == FFN_OK, "%s", diag.text);
-    NEON_EXPECT(ffn_kernel_create(*context, spec, &kernel, &diag) == FFN_OK, "%s", diag.text);
+    EXPECT(ffn_context_create(&options, context, &diag) == FFN_OK, "%s", diag.text);
+    EXPECT(ffn_kernel_create(*context, spec, &kernel, &diag) == FFN_OK, "%s", diag.text);
     return kernel;
 }
 
@@ -44,7 +44,7 @@ static neon_digests digests_of(const neon_layer *layer, ffn_isa isa) {
     ffn_diag diag = {.text = ""};
     ffn_kernel *kernel = kernel_of(&layer->spec, isa, &context);
     if (isa != FFN_ISA_PORTABLE)
-        NEON_EXPECT(ffn_kernel_prepare(kernel, neon_rows_of(FFN_N_1), &diag) == FFN_OK, "%s", diag.text);
+        EXPECT(ffn_kernel_prepare(kernel, neon_rows_of(FFN_N_1), &diag) == FFN_OK, "%s", diag.text);
     neon_digests digests = neon_digests_of(kernel, layer->packed, layer->x);
     ffn_kernel_destroy(kernel);
     ffn_context_destroy(context);
@@ -56,9 +56,9 @@ static ffn_bytes image_of(const ffn_spec *spec, ffn_n_class n_class) {
     ffn_plan plan;
     ffn_bytes image;
     ffn_diag diag = {.text = ""};
-    NEON_EXPECT(ffn_machine_generic(FFN_ISA_NEON, &machine, &diag) == FFN_OK, "%s", diag.text);
-    NEON_EXPECT(ffn_plan_make(spec, FFN_ISA_NEON, n_class, &machine, &plan, &diag) == FFN_OK, "%s", diag.text);
-    NEON_EXPECT(ffngen_emit(spec, &plan, FFNGEN_IMAGE, &image, &diag) == FFN_OK, "%s", diag.text);
+    EXPECT(ffn_machine_generic(FFN_ISA_NEON, &machine, &diag) == FFN_OK, "%s", diag.text);
+    EXPECT(ffn_plan_make(spec, FFN_ISA_NEON, n_class, &machine, &plan, &diag) == FFN_OK, "%s", diag.text);
+    EXPECT(ffngen_emit(spec, &plan, FFNGEN_IMAGE, &image, &diag) == FFN_OK, "%s", diag.text);
     return image;
 }
 
@@ -76,7 +76,7 @@ static void write_record(const char *spec, ffn_n_class n_class, FILE *file) {
         }
     ffn_bytes image = image_of(&layer.spec, n_class);
     record.image_bytes = (uint32_t)image.bytes;
-    NEON_EXPECT(fwrite(&record, sizeof record, 1, file) == 1 && fwrite(image.data, image.bytes, 1, file) == 1, "write");
+    EXPECT(fwrite(&record, sizeof record, 1, file) == 1 && fwrite(image.data, image.bytes, 1, file) == 1, "write");
     image.release(image.data);
     neon_layer_free(&layer);
 }
@@ -94,11 +94,11 @@ int main(int count, char **words) {
         return 2;
     const int64_t part = atoi(words[1]), parts = atoi(words[2]);
     FILE *file = fopen(words[3], "wb");
-    NEON_EXPECT(file != NULL && parts > 0, "%s", words[3]);
+    EXPECT(file != NULL && parts > 0, "%s", words[3]);
     size_t activations = 0;
     while (ffn_activation_at(activations) != NULL)
         activations++;
-    NEON_EXPECT(activations <= ACTIVATIONS_MAX, "%zu activations", activations);
+    EXPECT(activations <= ACTIVATIONS_MAX, "%zu activations", activations);
     bool met[ACTIVATIONS_MAX][FFN_N_CLASSES] = {{false}};
     int64_t i = 0, written = 0;
     for (int64_t d_model = 1; d_model <= SIZE_MAX_TESTED; d_model++)
@@ -117,8 +117,8 @@ int main(int count, char **words) {
         }
     for (size_t a = 0; a < activations; a++)
         for (int c = 0; c < FFN_N_CLASSES; c++)
-            NEON_EXPECT(met[a][c], "activation %zu never meets class %d", a, c);
-    NEON_EXPECT(fclose(file) == 0, "%s", words[3]);
+            EXPECT(met[a][c], "activation %zu never meets class %d", a, c);
+    EXPECT(fclose(file) == 0, "%s", words[3]);
     printf("%lld of the %lld shapes\n", (long long)written, (long long)i);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expect.h"
 #include "support_data.h"
 
 /* n whose last rows meet every tile below the tall ones, and more rows than any tile has. */
@@ -30,16 +31,6 @@ typedef struct neon_record {
     uint32_t image_bytes;
     neon_digests want;
 } neon_record;
-
-#define NEON_EXPECT(condition, ...)                                \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                   \
-            printf("\n");                                          \
-            exit(1);                                               \
-        }                                                          \
-    } while (0)
 
 /* Rows that make prepare choose the class. */
 static inline int64_t neon_rows_of(ffn_n_class n_class) {
@@ -67,28 +58,28 @@ static inline neon_digests neon_digests_of(const ffn_kernel *kernel, const void 
     for (int r = 0; r < NEON_RUNS; r++) {
         args.n = neon_rows[r];
         support_fill_nan(y, count);
-        NEON_EXPECT(ffn_kernel_run(kernel, &args, &diag) == FFN_OK, "%s", diag.text);
+        EXPECT(ffn_kernel_run(kernel, &args, &diag) == FFN_OK, "%s", diag.text);
         digests.runs[r] = ffn_digest(y, args.n, d, d);
     }
     args.n = NEON_STAGE_ROWS;
     support_fill_nan(y, count);
     const int64_t ranges[2][3] = {{0, half, spec->d_ff}, {0, d / 2 / FFN_PANEL * FFN_PANEL, d}};
     for (int r = 0; r < 2; r++)
-        NEON_EXPECT(ranges[0][r] == ranges[0][r + 1] ||
-                        ffn_kernel_expand(kernel, &args, hidden, ranges[0][r], ranges[0][r + 1], &diag) == FFN_OK,
-                    "%s", diag.text);
+        EXPECT(ranges[0][r] == ranges[0][r + 1] ||
+                   ffn_kernel_expand(kernel, &args, hidden, ranges[0][r], ranges[0][r + 1], &diag) == FFN_OK,
+               "%s", diag.text);
     for (int r = 0; r < 2; r++)
-        NEON_EXPECT(ranges[1][r] == ranges[1][r + 1] ||
-                        ffn_kernel_contract(kernel, &args, hidden, ranges[1][r], ranges[1][r + 1], &diag) == FFN_OK,
-                    "%s", diag.text);
+        EXPECT(ranges[1][r] == ranges[1][r + 1] ||
+                   ffn_kernel_contract(kernel, &args, hidden, ranges[1][r], ranges[1][r + 1], &diag) == FFN_OK,
+               "%s", diag.text);
     digests.stages = ffn_digest(y, NEON_STAGE_ROWS, d, d);
     float g[NEON_VALUES], u[NEON_VALUES], out[NEON_VALUES];
     for (int64_t i = 0; i < NEON_VALUES; i++) {
         g[i] = neon_value(i);
         u[i] = neon_value(i * 7 % NEON_VALUES);
     }
-    NEON_EXPECT(ffn_kernel_activate(kernel, 1, NEON_VALUES, g, ffn_spec_gated(spec) ? u : NULL, out, &diag) == FFN_OK,
-                "%s", diag.text);
+    EXPECT(ffn_kernel_activate(kernel, 1, NEON_VALUES, g, ffn_spec_gated(spec) ? u : NULL, out, &diag) == FFN_OK, "%s",
+           diag.text);
     digests.values = ffn_digest(out, 1, NEON_VALUES, NEON_VALUES);
     free(y);
     free(hidden);
@@ -98,10 +89,10 @@ static inline neon_digests neon_digests_of(const ffn_kernel *kernel, const void 
 
 static inline void neon_expect_equal(const char *who, const neon_record *record, const neon_digests *got) {
     for (int r = 0; r < NEON_RUNS; r++)
-        NEON_EXPECT(got->runs[r] == record->want.runs[r], "%s, %s, class %s, n = %d: other bits", who, record->spec,
-                    ffn_n_class_name((ffn_n_class)record->n_class), (int)neon_rows[r]);
-    NEON_EXPECT(got->stages == record->want.stages, "%s, %s: the stages have other bits", who, record->spec);
-    NEON_EXPECT(got->values == record->want.values, "%s, %s: the activation has other bits", who, record->spec);
+        EXPECT(got->runs[r] == record->want.runs[r], "%s, %s, class %s, n = %d: other bits", who, record->spec,
+               ffn_n_class_name((ffn_n_class)record->n_class), (int)neon_rows[r]);
+    EXPECT(got->stages == record->want.stages, "%s, %s: the stages have other bits", who, record->spec);
+    EXPECT(got->values == record->want.values, "%s, %s: the activation has other bits", who, record->spec);
 }
 
 typedef struct neon_layer { /* weights and x of a spec */
