@@ -3,6 +3,7 @@
 
 #include "ffngen.h"
 #include "formula_ast.h"
+#include "image.h"
 #include "isa.h"
 #include "spec_text.h"
 
@@ -44,7 +45,7 @@ static ffn_status put_spec(const emit_view *view, const emit_kernel *kernel, tex
                " *   Packed weights: %" PRId64 " bytes. Scratch: %zu bytes for each thread. Hidden values of the two "
                "stages: %" PRId64 " bytes.\n *\n",
                at.total_bytes, emit_scratch_bytes(view, kernel),
-               (spec->d_ff + FFN_PANEL - 1) / FFN_PANEL * FFN_PANEL * FFN_STAGE_ROWS_MAX * (int64_t)sizeof(float));
+               image_hidden_stride(spec) * FFN_STAGE_ROWS_MAX * (int64_t)sizeof(float));
     return FFN_OK;
 }
 

@@ -7,9 +7,11 @@
 #include "emit_weights.h"
 #include "ffngen.h"
 #include "formula.h"
+#include "image.h"
 #include "packed_seal.h"
 #include "plan.h"
 #include "spec_text.h"
+#include "symbol.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,14 +22,9 @@ bool emit_has_weights(const emit_kernel *kernel) {
     return kernel->weights != NULL || kernel->weights_file != NULL;
 }
 
-/* Floats of a row of hidden values. */
-static int64_t hidden_stride(const ffn_spec *spec) {
-    return (spec->d_ff + FFN_PANEL - 1) / FFN_PANEL * FFN_PANEL;
-}
-
 size_t emit_scratch_bytes(const emit_view *view, const emit_kernel *kernel) {
     /* The portable kernel keeps h of one row; a header without code for anything is not made. */
-    int64_t most = view->job->portable ? hidden_stride(&kernel->spec) * (int64_t)sizeof(float) : 0;
+    int64_t most = view->job->portable ? image_hidden_stride(&kernel->spec) * (int64_t)sizeof(float) : 0;
     for (int32_t v = 0; v < view->isa_count; v++)
         for (int32_t c = 0; c < FFN_N_CLASSES; c++) {
             const int64_t bytes = plan_scratch_bytes(&kernel->spec, &kernel->plans[view->isas[v]][c]);
@@ -55,7 +52,6 @@ static ffn_status header_value(const ffn_spec *spec, const packed_layout *at, em
 
 static ffn_status code_values(const emit_view *view, const emit_kernel *kernel, const char *spec_text,
                               emit_values *values, ffn_diag *diag) {
-    static const int32_t least_n[FFN_N_CLASSES] = {1, 2, 5, 17};
     text entries = {0}, rows = {0};
     ffn_status status = FFN_OK;
     for (int32_t v = 0; v < view->isa_count && status == FFN_OK; v++)
@@ -64,7 +60,7 @@ static ffn_status code_values(const emit_view *view, const emit_kernel *kernel, 
             char unit[EMIT_SYMBOL_BYTES], name[EMIT_SYMBOL_BYTES + 16], plan_text[256];
             status = ffn_plan_format(plan, plan_text, sizeof plan_text, diag);
             emit_unit_name(kernel, view->isas[v], unit);
-            snprintf(name, sizeof name, "%s_n%d", unit, least_n[c]);
+            snprintf(name, sizeof name, "%s_%s", unit, symbol_classes[c]);
             text_print(&entries, "%s__ENTRIES(%s)\n", view->prefix_upper, name);
             text_print(&rows,
                        "    {%s_fused, %s_expand, %s_contract, %s_activate, %" PRId64
@@ -122,7 +118,7 @@ ffn_status emit_spec_values(const emit_view *view, const emit_kernel *kernel, em
     emit_values_print(values, "PACKED_BYTES", "%" PRId64, at.total_bytes);
     emit_values_print(values, "SCRATCH_BYTES", "%zu", emit_scratch_bytes(view, kernel));
     emit_values_print(values, "HIDDEN_BYTES", "%" PRId64,
-                      FFN_STAGE_ROWS_MAX * hidden_stride(spec) * (int64_t)sizeof(float));
+                      FFN_STAGE_ROWS_MAX * image_hidden_stride(spec) * (int64_t)sizeof(float));
     emit_values_print(values, "LAYOUT",
                       "%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
                       ", %" PRId64,

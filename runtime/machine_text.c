@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "diag.h"
+#include "replace.h"
 #include "text_file.h"
 
 #define KIB INT64_C(1024)
@@ -102,7 +103,7 @@ ffn_status machine_file_read(const char *path, ffn_machine *machine, ffn_diag *d
     char *text = NULL;
     ffn_status status = text_file_read(path, FILE_BYTES_MAX, &text, NULL, diag);
     if (status == FFN_OK)
-        status = parse(text, text_file_label(path), machine, diag);
+        status = parse(text, replace_label(path), machine, diag);
     free(text);
     return status;
 }

@@ -3,10 +3,11 @@
  * A file holds a block as it is in memory (docs/packed.md). Invariant: under its name stands a whole file or none. The
  * body is written first, in order and through one buffer, then the header in front of it, since that holds the
  * checksum; what a reader could take for a packed file exists only once all of it is there. */
-#define _XOPEN_SOURCE 700 /* pread, pwrite, realpath, strdup */
+#define _XOPEN_SOURCE 700 /* pread, pwrite */
 #include "packed_file.h"
 
 #include "diag.h"
+#include "replace.h"
 #include "write.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,39 +26,20 @@ _Static_assert(sizeof(off_t) == 8, "a block may be larger than 2 GiB");
 /* Pieces are gathered into blocks of this size, so that the system keeps the file in large pages: mapping it then takes
  * a third less time than of one that was written in small or crooked parts. */
 enum { BLOCK_BYTES = 2 << 20, PIECE_BYTES = 4 << 20, BUFFER_BYTES = BLOCK_BYTES + PIECE_BYTES };
-enum { TEMPORARY_TRIES = 16, TEMPORARY_NAME_BYTES = 32, LABEL_BYTES_MAX = 120 };
-
-/* The end of a path: it names the file, and leaves room for what is wrong with it. */
-static const char *label(const char *path) {
-    const size_t length = strlen(path);
-    return length <= LABEL_BYTES_MAX ? path : path + (length - LABEL_BYTES_MAX);
-}
-
-static const char *kind(mode_t mode) {
-    return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
-}
-
-static ffn_status system_fail(ffn_diag *diag, const char *path, const char *what, int error) {
-    return diag_fail(diag, FFN_SYSTEM, "%s cannot be %s: %s", label(path), what, strerror(error));
-}
-
 /* ---- Writing ----------------------------------------------------------------------------------------------- */
 
 typedef struct packed_writer {
     pack_sink sink; /* first: a sink is its writer */
-    const char *path;
-    char *target;    /* `path` with symbolic links followed */
-    char *temporary; /* beside it */
+    replacement of;
     char *buffer;
     size_t used; /* of the buffer: less than a block */
     off_t at;    /* where its first byte goes in the file */
-    int descriptor;
 } packed_writer;
 
 /* The first `bytes` of the buffer -> the file. */
 static ffn_status writer_flush(packed_writer *writer, size_t bytes, ffn_diag *diag) {
-    if (!write_all(writer->descriptor, writer->buffer, bytes, writer->at))
-        return system_fail(diag, writer->path, "written", errno);
+    if (!write_all(writer->of.file, writer->buffer, bytes, writer->at))
+        return replace_fail(writer->of.path, "written", errno, diag);
     writer->at += (off_t)bytes;
     writer->used -= bytes;
     memmove(writer->buffer, writer->buffer + bytes, writer->used);
@@ -73,104 +54,29 @@ static ffn_status writer_take(pack_sink *sink, int64_t floats, ffn_diag *diag) {
     return status;
 }
 
-/* Where the file goes: a link is followed, since a rename would replace the link and not what it names. Only a regular
- * file is ever replaced. */
-static ffn_status target_find(packed_writer *writer, ffn_diag *diag) {
-    struct stat info;
-    const char *path = writer->path;
-    if (stat(path, &info) == 0) {
-        if (!S_ISREG(info.st_mode))
-            return diag_fail(diag, FFN_BAD_ARGUMENT, "%s is %s: the name of a file is needed", label(path),
-                             kind(info.st_mode));
-        writer->target = realpath(path, NULL);
-    } else if (errno != ENOENT) {
-        return system_fail(diag, path, "written", errno);
-    } else if (lstat(path, &info) == 0) {
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "%s is a symbolic link that leads nowhere", label(path));
-    } else {
-        writer->target = strdup(path);
-    }
-    return writer->target != NULL ? FFN_OK : system_fail(diag, path, "written", errno);
-}
-
-/* A name that nobody can have prepared, and the mode that the umask gives a new file (mkstemp would make it 0600). */
-static ffn_status temporary_open(packed_writer *writer, ffn_diag *diag) {
-    const char *slash = strrchr(writer->target, '/');
-    const int folder_bytes = slash != NULL ? (int)(slash + 1 - writer->target) : 0;
-    const size_t bytes = (size_t)folder_bytes + TEMPORARY_NAME_BYTES;
-    writer->temporary = malloc(bytes);
-    if (writer->temporary == NULL)
-        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to write %s", label(writer->path));
-    for (int i = 0; i < TEMPORARY_TRIES && writer->descriptor < 0; i++) {
-        uint64_t number;
-        if (getrandom(&number, sizeof number, 0) != sizeof number)
-            break;
-        snprintf(writer->temporary, bytes, "%.*s.ffn-%016" PRIx64 ".tmp", folder_bytes, writer->target, number);
-        writer->descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (writer->descriptor < 0 && errno != EEXIST)
-            break;
-    }
-    return writer->descriptor >= 0 ? FFN_OK : system_fail(diag, writer->path, "written", errno);
-}
-
-static ffn_status writer_open(packed_writer *writer, ffn_diag *diag) {
-    ffn_status status = target_find(writer, diag);
+static ffn_status writer_open(const char *path, packed_writer *writer, ffn_diag *diag) {
+    const ffn_status status = replace_open(path, &writer->of, diag);
     if (status != FFN_OK)
         return status;
     writer->buffer = malloc(BUFFER_BYTES);
     if (writer->buffer == NULL)
-        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to write %s", label(writer->path));
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to write %s", replace_label(path));
     writer->used = sizeof(packed_header); /* its place, empty until the end */
     memset(writer->buffer, 0, writer->used);
     writer->sink = (pack_sink){.room = (float *)(writer->buffer + writer->used),
                                .floats_max = PIECE_BYTES / sizeof(float),
                                .take = writer_take};
-    return temporary_open(writer, diag);
+    return FFN_OK;
 }
 
-/* The name outlives a power cut only once its folder is on the disk too. Not every file system lets a folder be
- * flushed, and the file is whole either way. */
-static void folder_flush(const char *target) {
-    char folder[PATH_MAX];
-    const char *slash = strrchr(target, '/');
-    const size_t length = slash != NULL ? (size_t)(slash + 1 - target) : 0;
-    if (length >= sizeof folder)
-        return;
-    memcpy(folder, target, length);
-    strcpy(folder + length, ".");
-    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor >= 0) {
-        fsync(descriptor);
-        close(descriptor);
-    }
-}
-
-/* The rest, the header, everything to the disk, and only then the name. */
+/* The rest, then the header, then the name. */
 static ffn_status writer_finish(packed_writer *writer, const packed_header *header, ffn_diag *diag) {
     const ffn_status status = writer_flush(writer, writer->used, diag);
     if (status != FFN_OK)
         return status;
-    if (!write_all(writer->descriptor, header, sizeof *header, 0) || fsync(writer->descriptor) != 0)
-        return system_fail(diag, writer->path, "written", errno);
-    const int closed = close(writer->descriptor); /* a network's file system may report here what it could not write */
-    writer->descriptor = -1;
-    if (closed != 0 || rename(writer->temporary, writer->target) != 0)
-        return system_fail(diag, writer->path, "written", errno);
-    free(writer->temporary);
-    writer->temporary = NULL;
-    folder_flush(writer->target);
-    return FFN_OK;
-}
-
-/* Leaves nothing behind but a file that was finished. */
-static void writer_close(packed_writer *writer) {
-    if (writer->descriptor >= 0)
-        close(writer->descriptor);
-    if (writer->temporary != NULL)
-        unlink(writer->temporary);
-    free(writer->temporary);
-    free(writer->target);
-    free(writer->buffer);
+    if (!write_all(writer->of.file, header, sizeof *header, 0))
+        return replace_fail(writer->of.path, "written", errno, diag);
+    return replace_finish(&writer->of, diag);
 }
 
 ffn_status packed_file_write(const ffn_spec *spec, const pack_weights *weights, const char *path, packed_header *header,
@@ -179,13 +85,14 @@ ffn_status packed_file_write(const ffn_spec *spec, const pack_weights *weights, 
     ffn_status status = pack_prepare(spec, weights, &job, diag);
     if (status != FFN_OK)
         return status;
-    packed_writer writer = {.path = path, .descriptor = -1};
-    status = writer_open(&writer, diag);
+    packed_writer writer = {.buffer = NULL};
+    status = writer_open(path, &writer, diag);
     if (status == FFN_OK)
         status = pack_body(&job, &writer.sink, diag);
     if (status == FFN_OK)
         status = writer_finish(&writer, &job.header, diag);
-    writer_close(&writer);
+    replace_close(&writer.of);
+    free(writer.buffer);
     if (status == FFN_OK && header != NULL)
         *header = job.header;
     return status;
@@ -220,25 +127,26 @@ static ssize_t read_start(int descriptor, void *to, size_t bytes) {
 static ffn_status file_check(int descriptor, const ffn_spec *spec, const char *path, size_t needed, ffn_diag *diag) {
     struct stat info;
     if (fstat(descriptor, &info) != 0)
-        return system_fail(diag, path, "read", errno);
+        return replace_fail(path, "read", errno, diag);
     if (!S_ISREG(info.st_mode))
-        return diag_fail(diag, FFN_BAD_FILE, "%s is %s: a regular file is needed", label(path), kind(info.st_mode));
+        return diag_fail(diag, FFN_BAD_FILE, "%s is %s: a regular file is needed", replace_label(path),
+                         replace_kind(info.st_mode));
     _Alignas(FFN_PACKED_ALIGN) packed_header header = {.version = 0};
     const ssize_t have = read_start(descriptor, &header, sizeof header);
     if (have < 0)
-        return system_fail(diag, path, "read", errno);
+        return replace_fail(path, "read", errno, diag);
     if (memcmp(header.magic, PACKED_MAGIC, sizeof PACKED_MAGIC) != 0)
-        return diag_fail(diag, FFN_BAD_FILE, "%s is no file of packed weights: it does not start with %s", label(path),
-                         PACKED_MAGIC);
+        return diag_fail(diag, FFN_BAD_FILE, "%s is no file of packed weights: it does not start with %s",
+                         replace_label(path), PACKED_MAGIC);
     ffn_diag detail;
     if ((size_t)have == sizeof header) {
         const ffn_status status = packed_header_check(spec, packed_spec_hash(spec), &header, &detail);
         if (status != FFN_OK)
-            return diag_fail(diag, status, "%s: %s", label(path), detail.text);
+            return diag_fail(diag, status, "%s: %s", replace_label(path), detail.text);
     }
     if ((uintmax_t)info.st_size != needed)
         return diag_fail(diag, FFN_BAD_FILE, "%s is %ju bytes long, where the weights of this spec take %zu: it is %s",
-                         label(path), (uintmax_t)info.st_size, needed,
+                         replace_label(path), (uintmax_t)info.st_size, needed,
                          (uintmax_t)info.st_size < needed ? "cut short" : "not that file alone");
     return FFN_OK;
 }
@@ -258,12 +166,12 @@ ffn_status ffn_packed_map(const ffn_spec *spec, const char *path, const void **p
     /* O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. */
     const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (descriptor < 0)
-        return system_fail(diag, path, "opened", errno);
+        return replace_fail(path, "opened", errno, diag);
     status = file_check(descriptor, spec, path, needed, diag);
     if (status == FFN_OK) {
         void *block = mmap(NULL, needed, PROT_READ, MAP_SHARED, descriptor, 0);
         if (block == MAP_FAILED) {
-            status = system_fail(diag, path, "mapped", errno);
+            status = replace_fail(path, "mapped", errno, diag);
         } else {
             *packed = block;
             *packed_bytes = needed;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static const char *const classes[FFN_N_CLASSES] = {
+const char *const symbol_classes[FFN_N_CLASSES] = {
     [FFN_N_1] = "n1", [FFN_N_2_4] = "n2", [FFN_N_5_16] = "n5", [FFN_N_17_UP] = "n17"};
 
 const char *const symbol_endings[SYMBOL_PARTS] = {[IMAGE_FUSED] = "_fused",
@@ -15,6 +15,6 @@ const char *const symbol_endings[SYMBOL_PARTS] = {[IMAGE_FUSED] = "_fused",
 void symbol_name(const ffn_spec *spec, const ffn_plan *plan, int part, char name[SYMBOL_BYTES]) {
     char spec_name[FFN_SPEC_NAME_BYTES] = "";
     ffn_spec_name(spec, true, spec_name, sizeof spec_name, NULL);
-    snprintf(name, SYMBOL_BYTES, "ffn_%s_%s_%s%s", spec_name, ffn_isa_name(plan->isa), classes[plan->n_class],
+    snprintf(name, SYMBOL_BYTES, "ffn_%s_%s_%s%s", spec_name, ffn_isa_name(plan->isa), symbol_classes[plan->n_class],
              symbol_endings[part]);
 }

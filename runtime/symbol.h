@@ -7,6 +7,8 @@
 /* What the entries share stands in front of them; it has no name in an object. */
 enum { SYMBOL_TILES = IMAGE_ENTRIES, SYMBOL_PARTS };
 
+/* "n1", "n2", "n5", "n17": the least n of a class. */
+extern const char *const symbol_classes[FFN_N_CLASSES];
 /* How the names end. */
 extern const char *const symbol_endings[SYMBOL_PARTS];
 

@@ -4,14 +4,10 @@
 
 #include "ffn.h"
 
-/* The end of a path: it names the file, and leaves room for what is wrong with it. */
-const char *text_file_label(const char *path);
-
 /* *text becomes the file's bytes and a 0 after them; free() it. BAD_FILE for what is no regular file, longer than
  * bytes_max or holds a 0; SYSTEM, with *missing (NULL is allowed) true where there is no such file. */
 ffn_status text_file_read(const char *path, size_t bytes_max, char **text, bool *missing, ffn_diag *diag);
-/* Written beside `path` and renamed once it is on the disk: a reader sees the old file or the new one. A symbolic link
- * is followed; only a regular file is replaced. */
+/* By replace.h. */
 ffn_status text_file_write(const char *path, const char *text, size_t bytes, ffn_diag *diag);
 
 /* The line at *text, its end cut off in place (a carriage return before it too); *text goes to the next line, or to

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "diag.h"
+#include "replace.h"
 #include "text_file.h"
 #include "tuned_line.h"
 
@@ -286,7 +287,7 @@ static ffn_status load(const char *path, bool *missing, tuned **table, ffn_diag 
         status = ended ? parse_line(made, line, number == 1, &detail)
                        : diag_fail(&detail, FFN_BAD_FILE, "the line does not end: the file is cut short");
         if (status)
-            diag_fail(diag, status, "%s, line %d: %s", text_file_label(path), number, detail.text);
+            diag_fail(diag, status, "%s, line %d: %s", replace_label(path), number, detail.text);
     }
     free(text);
     if (status)
@@ -352,8 +353,7 @@ static int folder_lock(const char *path) {
 ffn_status tuned_save_merged(const tuned *table, const char *path, ffn_diag *diag) {
     const int lock = folder_lock(path);
     if (lock < 0)
-        return diag_fail(diag, FFN_SYSTEM, "%s: its folder cannot be locked: %s", text_file_label(path),
-                         strerror(errno));
+        return diag_fail(diag, FFN_SYSTEM, "%s: its folder cannot be locked: %s", replace_label(path), strerror(errno));
     tuned *both = NULL;
     bool missing = false;
     ffn_diag detail;
