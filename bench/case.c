@@ -2,21 +2,31 @@
 #include "case.h"
 
 #include "diag.h"
-#include "peer.h"
 #include "probes.h"
 #include "rounds.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PEAK_TURNS 2000
 #define ACTIVATE_COUNT 1024 /* values: input, second input and output stay in L1 together */
 #define CHOICE_SECONDS 0.02
+#define ACTIVATE_SEED 8
 #define ROUNDS_MIN 3
-#define X_SEED 7
 
-enum { KERNEL, PEAK, READ, ACTIVATE, PEER, KERNEL_ALONE, PEAK_ALONE, READ_ALONE, CONTENDERS };
+enum {
+    KERNEL,
+    PEAK,
+    READ,
+    ACTIVATE,
+    KERNEL_ALONE,
+    PEAK_ALONE,
+    READ_ALONE,
+    PEERS,
+    CONTENDERS = PEERS + BENCH_PEERS_MAX
+};
 
 /* How so many threads together read the weights fastest. */
 typedef struct reading {
@@ -30,14 +40,19 @@ typedef struct state {
     ffn_args args; /* packed changes with each call */
     ffn_work work; /* of the call that runs */
     bench_clock clock;
-    float *x, *values;
+    float *values;
     const bench_probes *probes;
     reading together, alone;
     const char *read_from;
     ffn_status status; /* of the last call */
     ffn_diag diag;
+    void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */
     bench_contender contenders[CONTENDERS];
 } state;
+
+static void rest_call(void *self) {
+    bench_team_rest(((const state *)self)->request->team);
+}
 
 static void kernel_alone_call(void *self) {
     state *s = self;
@@ -156,20 +171,17 @@ static ffn_status allocate(state *s, ffn_diag *diag) {
     size_t row_bytes = (size_t)(n * spec->d_model) * sizeof(float);
     size_t scratch_bytes = ffn_work_scratch_bytes(request->kernel, n, size);
     s->clock = size == 1 ? BENCH_CLOCK_THREAD : BENCH_CLOCK_WALL;
-    s->x = request->x ? NULL : bench_alloc(row_bytes);
     s->values = bench_alloc(3 * ACTIVATE_COUNT * sizeof(float));
     s->args = (ffn_args){.n = n,
-                         .x = request->x ? request->x : s->x,
+                         .x = request->x,
                          .ldx = spec->d_model,
                          .y = bench_alloc(row_bytes),
                          .ldy = spec->d_model,
                          .scratch = bench_alloc(scratch_bytes),
                          .scratch_bytes = scratch_bytes};
-    if (!s->args.x || !s->values || !s->args.y || !s->args.scratch)
-        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows of x and y", (long long)n);
-    if (s->x)
-        bench_fill(s->x, n * spec->d_model, 1, X_SEED);
-    bench_fill(s->values, 2 * ACTIVATE_COUNT, 4, X_SEED + 1);
+    if (!s->values || !s->args.y || !s->args.scratch)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows of y", (long long)n);
+    bench_fill(s->values, 2 * ACTIVATE_COUNT, 4, ACTIVATE_SEED);
     return FFN_OK;
 }
 
@@ -221,45 +233,61 @@ static void fill_speedups(const state *s, bench_report *report) {
     }
 }
 
-static double difference(const float *y, const float *other, int64_t count) {
-    double largest = 0, furthest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double off = fabs((double)y[i] - (double)other[i]);
-        largest = fmax(largest, fabs((double)y[i]));
-        furthest = off <= furthest ? furthest : off; /* a NaN stays */
-    }
-    return largest > 0 ? furthest / largest : furthest;
+static void lend(const void *self, int64_t count, const float *g, const float *u, float *out) {
+    const bench_request *request = self;
+    ffn_kernel_activate(request->lender, request->n, count, g, u, out, NULL);
 }
 
-static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
+/* The case of one peer, its output compared. */
+static void make_peer(state *s, int i, bench_peer_report *report) {
     const bench_request *request = s->request;
-    int64_t count = request->n * request->layer->spec.d_model;
+    const bench_peer *peer = &request->peers->list[i];
+    const char *why = *peer->missing ? peer->missing : peer->no_layer;
+    snprintf(report->text, sizeof report->text, "%s", why);
+    if (!peer->weights)
+        return;
+    rest_call(s);
+    void *made = peer->module->case_create(peer->weights, request->n, s->args.x, (peer_lender){lend, request},
+                                           request->seconds, report->text);
+    if (!made)
+        return;
+    peer->module->call(made);
+    const float *y = peer->module->output(made);
+    if (y) {
+        report->ran = true;
+        report->max_error = bench_oracle_error(request->oracle, y, request->n);
+        peer->module->chosen(made, report->text);
+    } else
+        snprintf(report->text, sizeof report->text, "the library's call failed");
+    if (y && report->max_error <= BENCH_ERROR_MAX)
+        s->peers[i] = made;
+    else
+        peer->module->case_destroy(made);
+}
+
+static ffn_status check_kernel(state *s, bench_report *report, ffn_diag *diag) {
     kernel_call(s);
     if (s->status) {
         if (diag)
             *diag = s->diag;
         return s->status;
     }
-    bench_peer *peer = NULL;
-    if (request->peer_kernel) {
-        peer = bench_peer_create(request->layer, request->n, s->args.x, request->peer_kernel,
-                                 bench_team_size(request->team));
-        if (!peer)
-            return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the buffers of OpenBLAS");
-    }
-    int size = bench_team_size(request->team);
-    bool several = size > 1;
-    s->probes = bench_probes_of(request->isa);
-    choose_read(s, &s->together, size, read_call);
-    if (several)
-        choose_read(s, &s->alone, 1, read_alone_call);
+    report->max_error = bench_oracle_error(s->request->oracle, s->args.y, s->request->n);
+    if (report->max_error <= BENCH_ERROR_MAX)
+        return FFN_OK;
+    return diag_fail(diag, FFN_VERIFY_FAILED, "n = %lld: the kernel is %.3g of the largest |y| away from the oracle",
+                     (long long)s->request->n, report->max_error);
+}
 
-    void (*const calls[CONTENDERS])(void *) = {
+/* All contenders that are there, in rounds. */
+static void time_all(state *s, bench_report *report) {
+    const bench_request *request = s->request;
+    bool several = bench_team_size(request->team) > 1;
+    void (*const calls[PEERS])(void *) = {
         [KERNEL] = kernel_call,
         [PEAK] = s->probes ? peak_call : NULL,
         [READ] = s->together.read ? read_call : NULL,
         [ACTIVATE] = activate_call,
-        [PEER] = peer ? bench_peer_call : NULL,
         [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
@@ -267,23 +295,47 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     bench_contender *contenders = s->contenders;
     int which[CONTENDERS], running = 0;
     for (int i = 0; i < CONTENDERS; i++) {
-        if (calls[i]) {
-            contenders[running] = (bench_contender){.call = calls[i], .self = i == PEER ? (void *)peer : s};
-            which[running++] = i;
-        }
+        const peer_module *module = i >= PEERS && s->peers[i - PEERS] ? request->peers->list[i - PEERS].module : NULL;
+        if (i < PEERS ? !calls[i] : !module)
+            continue;
+        contenders[running] = module ? (bench_contender){.call = module->call,
+                                                         .self = s->peers[i - PEERS],
+                                                         .rest = module->rest,
+                                                         .settle_ms = module->settle_ms}
+                                     : (bench_contender){.call = calls[i], .self = s, .rest = rest_call};
+        which[running++] = i;
     }
     report->busy = bench_rounds(contenders, running, s->clock, ROUNDS_MIN, request->seconds);
     for (int i = running - 1; i >= 0; i--) /* each to its own place; places never lie before */
         contenders[which[i]] = contenders[i];
+    for (int i = 0; i < BENCH_PEERS_MAX; i++) {
+        if (!s->peers[i])
+            continue;
+        report->peers[i].timed = true;
+        report->peers[i].ms_min = contenders[PEERS + i].ms_min;
+        report->peers[i].ms_median = contenders[PEERS + i].ms_median;
+    }
+}
 
+static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
+    const bench_request *request = s->request;
+    ffn_status status = check_kernel(s, report, diag);
+    if (status)
+        return status;
+    for (int i = 0; request->peers && i < request->peers->count; i++)
+        make_peer(s, i, &report->peers[i]);
+    int size = bench_team_size(request->team);
+    s->probes = bench_probes_of(request->isa);
+    choose_read(s, &s->together, size, read_call);
+    if (size > 1)
+        choose_read(s, &s->alone, 1, read_alone_call);
+    time_all(s, report);
     fill_report(s, report);
     fill_speedups(s, report);
     report->bits = ffn_digest(s->args.y, request->n, request->layer->spec.d_model, s->args.ldy);
-    if (peer) {
-        report->peer_ms_min = contenders[PEER].ms_min;
-        report->peer_ms_median = contenders[PEER].ms_median;
-        report->peer_difference = difference(s->args.y, bench_peer_output(peer), count);
-        bench_peer_destroy(peer);
+    for (int i = 0; i < BENCH_PEERS_MAX; i++) {
+        if (s->peers[i])
+            request->peers->list[i].module->case_destroy(s->peers[i]);
     }
     report->y = s->args.y;
     s->args.y = NULL;
@@ -299,7 +351,6 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     ffn_status status = allocate(s, diag);
     if (!status)
         status = measure(s, report, diag);
-    bench_free(s->x);
     bench_free(s->values);
     bench_free(s->args.y);
     bench_free(s->args.scratch);

@@ -1,22 +1,39 @@
 /* case.h: one measurement: a layer, a kernel, a number of rows -> times, and what the machine allows
  *
- * Kernel, peer, FMA probe, read probe and the activation alone are contenders of the same rounds. */
+ * Kernel, peers, FMA probe, read probe and the activation alone are contenders of the same rounds. The outputs of
+ * kernel and peers are compared with the oracle before any of them is timed; what is wrong is not timed. */
 #ifndef BENCH_CASE_H
 #define BENCH_CASE_H
 
 #include "layer.h"
+#include "oracle.h"
+#include "peer.h"
 #include "team.h"
 
 typedef struct bench_request {
     bench_layer *layer;
-    const ffn_kernel *kernel;      /* prepared for n */
-    const ffn_kernel *peer_kernel; /* lends the peer its activation; NULL: no peer */
+    const ffn_kernel *kernel;   /* prepared for n */
+    const ffn_kernel *lender;   /* of the activation that peers use where they have none; prepared for n */
+    const bench_peers *peers;   /* which have taken the layer */
+    const bench_oracle *oracle; /* of the layer and of x */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
-    const float *x; /* [n][d_model], dense; NULL: seeded values */
+    const float *x; /* [n][d_model], dense */
     double seconds; /* for the rounds */
 } bench_request;
+
+/* The largest error that two f32 programs which add in different orders stay far below, and one wrong column does not:
+ * of the largest |y|. */
+#define BENCH_ERROR_MAX 1e-3
+
+typedef struct bench_peer_report {
+    bool ran;                   /* its output is there, and max_error */
+    bool timed;                 /* it was right, and has times */
+    double ms_min, ms_median;   /* of one call */
+    double max_error;           /* largest |y - oracle| over the largest |y| */
+    char text[PEER_TEXT_BYTES]; /* what was chosen for this case; where it did not run: why */
+} bench_peer_report;
 
 /* A figure that could not be measured is 0. */
 typedef struct bench_report {
@@ -27,13 +44,14 @@ typedef struct bench_report {
     /* Of all threads over one in the same rounds: the kernel, multiply-adds from registers, reading; 0 for one thread.
      */
     double speedup, peak_speedup, read_speedup, speedup_of_peak, speedup_of_read;
-    double peer_ms_min, peer_ms_median;
-    double busy;            /* share of the time that other processes took; one thread only */
-    double peer_difference; /* largest |y - peer's y| over the largest |y| */
+    double busy;                              /* share of the time that other processes took; one thread only */
+    double max_error;                         /* of the kernel, as of a peer */
+    bench_peer_report peers[BENCH_PEERS_MAX]; /* in the order of the request */
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;
 
+/* VERIFY_FAILED: the kernel's output is not that of the oracle. A peer that is wrong is no failure of the case. */
 ffn_status bench_case(const bench_request *request, bench_report *report, ffn_diag *diag);
 void bench_report_clear(bench_report *report);
 

@@ -1,151 +1,154 @@
-/* peer.c: OpenBLAS plus loop */
+/* peer.c: the table of known peers, and the loading of their modules */
 #define _GNU_SOURCE
 #include "peer.h"
 
-#include "rounds.h"
+#include "diag.h"
 
-#include <cblas.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define GEMV_ROWS_MAX 8 /* beyond, row by row reads the weights too often to be the fastest */
-#define CHOICE_SECONDS 0.02
+#define MODULE_FORMAT "ffngen_peer_%s.so"
+#define INSTALLED "../lib/ffngen/peers/"
+#define PATH_BYTES 4096
 
-typedef struct peer_product {
-    int64_t in, out, n;
-    int64_t matrix[2]; /* offsets in a plain block, by layout */
-    int64_t bias;
-    ffn_layout layout;
-    bool row_by_row;
-} peer_product;
-
-struct bench_peer {
-    bench_layer *layer;
-    const ffn_kernel *kernel;
-    const float *x;
-    int64_t n;
-    peer_product products[BENCH_PRODUCTS];
-    float *hidden[2]; /* up and gate */
-    float *y;
+static const struct {
+    const char *name, *title, *package;
+} known[BENCH_PEERS_MAX] = {
+    {"openblas", "OpenBLAS", "libopenblas-dev"},
+    {"onednn", "oneDNN", "libdnnl-dev"},
+    {"libxsmm", "libxsmm", "libxsmm-dev"},
+    {"blis", "BLIS", "libblis-dev"},
 };
 
-static void multiply(const peer_product *product, const float *block, const float *from, float *to) {
-    blasint in = (blasint)product->in, out = (blasint)product->out, n = (blasint)product->n;
-    const float *matrix = block + product->matrix[product->layout];
-    for (int64_t row = 0; row < product->n; row++)
-        memcpy(to + row * out, block + product->bias, (size_t)product->out * sizeof(float));
-    bool transposed = product->layout == FFN_OUT_IN;
-    if (!product->row_by_row) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasTrans : CblasNoTrans, n, out, in, 1, from, in,
-                    matrix, transposed ? in : out, 1, to, out);
+static const char *only_folder;
+
+void bench_peers_folder(const char *folder) {
+    only_folder = folder;
+}
+
+static ffn_status add(bench_peers *peers, const char *name, size_t length, ffn_diag *diag) {
+    for (size_t i = 0; i < BENCH_PEERS_MAX; i++) {
+        if (strlen(known[i].name) != length || strncmp(known[i].name, name, length))
+            continue;
+        for (int j = 0; j < peers->count; j++) {
+            if (!strcmp(peers->list[j].name, known[i].name))
+                return diag_fail(diag, FFN_BAD_ARGUMENT, "'%s' is named twice", known[i].name);
+        }
+        peers->list[peers->count++] = (bench_peer){.name = known[i].name, .title = known[i].title};
+        return FFN_OK;
+    }
+    return diag_fail(diag, FFN_BAD_ARGUMENT,
+                     "'%.*s' is no peer; peers are " BENCH_PEER_NAMES ", separated by commas; or all, or none",
+                     (int)(length < 40 ? length : 40), name);
+}
+
+ffn_status bench_peers_parse(const char *text, bench_peers *peers, ffn_diag *diag) {
+    bench_peers parsed = {0};
+    ffn_status status = FFN_OK;
+    if (!strcmp(text, "all")) {
+        for (size_t i = 0; i < BENCH_PEERS_MAX && !status; i++)
+            status = add(&parsed, known[i].name, strlen(known[i].name), diag);
+    } else if (strcmp(text, "none")) {
+        for (const char *name = text; name && !status;) {
+            size_t length = strcspn(name, ",");
+            status = add(&parsed, name, length, diag);
+            name = name[length] ? name + length + 1 : NULL;
+        }
+    }
+    if (!status)
+        *peers = parsed;
+    return status;
+}
+
+/* The file of a module, in the first place that has it. */
+static bool find(const char *name, char *path) {
+    char folder[PATH_BYTES];
+    if (only_folder) {
+        snprintf(path, PATH_BYTES, "%s/" MODULE_FORMAT, only_folder, name);
+        return access(path, F_OK) == 0;
+    }
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder);
+    while (length > 0 && folder[length - 1] != '/')
+        length--;
+    if (length <= 0 || length >= PATH_BYTES - 64)
+        return false;
+    const char *const places[] = {"", INSTALLED};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, PATH_BYTES, "%.*s%s" MODULE_FORMAT, (int)length, folder, places[i], name);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void load(bench_peer *peer, const char *package) {
+    char path[PATH_BYTES];
+    if (!find(peer->name, path)) {
+        snprintf(peer->missing, sizeof peer->missing,
+                 "not built: " MODULE_FORMAT " is not there; it takes %s, which Debian has in %s", peer->name,
+                 peer->title, package);
         return;
     }
-    for (int64_t row = 0; row < product->n; row++) {
-        if (transposed)
-            cblas_sgemv(CblasRowMajor, CblasNoTrans, out, in, 1, matrix, in, from + row * in, 1, 1, to + row * out, 1);
-        else
-            cblas_sgemv(CblasRowMajor, CblasTrans, in, out, 1, matrix, out, from + row * in, 1, 1, to + row * out, 1);
+    /* Local: what one peer defines is not found by another one, nor by the command. */
+    peer->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    peer->module = peer->library ? dlsym(peer->library, PEER_SYMBOL) : NULL;
+    if (!peer->module) {
+        const char *why = dlerror();
+        snprintf(peer->missing, sizeof peer->missing, "cannot be loaded: %.130s", why ? why : "no reason is given");
+    } else if (peer->module->interface != PEER_INTERFACE)
+        snprintf(peer->missing, sizeof peer->missing,
+                 "cannot be loaded: " MODULE_FORMAT " has interface %d, %d is wanted: build both from one tree",
+                 peer->name, peer->module->interface, PEER_INTERFACE);
+    if (*peer->missing)
+        peer->module = NULL;
+    else
+        peer->module->describe(peer->version);
+    unsetenv("OMP_PROC_BIND"); /* which libxsmm sets: an OpenMP loaded later would pin this thread and ours to come */
+}
+
+void bench_peers_open(bench_peers *peers) {
+    for (int i = 0; i < peers->count; i++) {
+        for (size_t k = 0; k < BENCH_PEERS_MAX; k++) {
+            if (!strcmp(known[k].name, peers->list[i].name))
+                load(&peers->list[i], known[k].package);
+        }
     }
 }
 
-typedef struct candidate {
-    peer_product product;
-    bench_layer *layer;
-    const float *from;
-    float *to;
-} candidate;
-
-static void candidate_call(void *self) {
-    candidate *c = self;
-    multiply(&c->product, bench_copies_turn(&c->layer->plain), c->from, c->to);
+/* The libraries stay: some have threads that would run on in unmapped code. */
+void bench_peers_close(bench_peers *peers) {
+    bench_peers_drop(peers);
+    *peers = (bench_peers){0};
 }
 
-static void choose(bench_peer *peer, peer_product *product, bench_clock clock, const float *from, float *to) {
-    candidate candidates[4];
-    static bench_contender contenders[4];
-    int count = 0;
-    for (int way = 0; way < (product->n <= GEMV_ROWS_MAX ? 4 : 2); way++, count++) {
-        candidates[count] = (candidate){*product, peer->layer, from, to};
-        candidates[count].product.layout = way % 2 ? FFN_OUT_IN : FFN_IN_OUT;
-        candidates[count].product.row_by_row = way >= 2;
-        contenders[count] = (bench_contender){.call = candidate_call, .self = &candidates[count]};
+void bench_peers_take(bench_peers *peers, bench_layer *layer, int threads) {
+    bench_peers_drop(peers);
+    for (int i = 0; i < peers->count; i++) {
+        bench_peer *peer = &peers->list[i];
+        if (peer->module)
+            peer->weights = peer->module->weights_create(layer, threads, peer->no_layer);
     }
-    bench_rounds(contenders, count, clock, 1, CHOICE_SECONDS);
-    int best = 0;
-    for (int i = 1; i < count; i++) {
-        if (contenders[i].ms_min < contenders[best].ms_min)
-            best = i;
+}
+
+void bench_peers_drop(bench_peers *peers) {
+    for (int i = 0; i < peers->count; i++) {
+        bench_peer *peer = &peers->list[i];
+        if (peer->weights)
+            peer->module->weights_destroy(peer->weights);
+        peer->weights = NULL;
+        *peer->no_layer = '\0';
     }
-    *product = candidates[best].product;
-}
-
-bench_peer *bench_peer_create(bench_layer *layer, int64_t n, const float *x, const ffn_kernel *kernel, int threads) {
-    openblas_set_num_threads(threads);
-    bench_clock clock = threads == 1 ? BENCH_CLOCK_THREAD : BENCH_CLOCK_WALL;
-    bench_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return NULL;
-    *peer = (bench_peer){.layer = layer, .kernel = kernel, .x = x, .n = n};
-    const ffn_spec *spec = &layer->spec;
-    for (bench_product p = BENCH_UP; p < BENCH_PRODUCTS; p++) {
-        bool down = p == BENCH_DOWN;
-        peer->products[p] = (peer_product){.in = down ? spec->d_ff : spec->d_model,
-                                           .out = down ? spec->d_model : spec->d_ff,
-                                           .n = n,
-                                           .matrix = {layer->matrix[p][FFN_IN_OUT], layer->matrix[p][FFN_OUT_IN]},
-                                           .bias = layer->bias[p]};
-    }
-    size_t hidden_bytes = (size_t)(n * spec->d_ff) * sizeof(float);
-    peer->hidden[BENCH_UP] = bench_alloc(hidden_bytes);
-    peer->hidden[BENCH_GATE] = layer->gated ? bench_alloc(hidden_bytes) : NULL;
-    peer->y = bench_alloc((size_t)(n * spec->d_model) * sizeof(float));
-    if (!peer->hidden[BENCH_UP] || (layer->gated && !peer->hidden[BENCH_GATE]) || !peer->y) {
-        bench_peer_destroy(peer);
-        return NULL;
-    }
-    choose(peer, &peer->products[BENCH_UP], clock, x, peer->hidden[BENCH_UP]);
-    peer->products[BENCH_GATE].layout = peer->products[BENCH_UP].layout;
-    peer->products[BENCH_GATE].row_by_row = peer->products[BENCH_UP].row_by_row;
-    choose(peer, &peer->products[BENCH_DOWN], clock, peer->hidden[BENCH_UP], peer->y);
-    return peer;
-}
-
-void bench_peer_destroy(bench_peer *peer) {
-    if (!peer)
-        return;
-    bench_free(peer->hidden[BENCH_UP]);
-    bench_free(peer->hidden[BENCH_GATE]);
-    bench_free(peer->y);
-    free(peer);
-}
-
-void bench_peer_call(void *self) {
-    bench_peer *peer = self;
-    const float *block = bench_copies_turn(&peer->layer->plain);
-    float *up = peer->hidden[BENCH_UP], *gate = peer->hidden[BENCH_GATE];
-    multiply(&peer->products[BENCH_UP], block, peer->x, up);
-    if (gate)
-        multiply(&peer->products[BENCH_GATE], block, peer->x, gate);
-    ffn_kernel_activate(peer->kernel, peer->n, peer->n * peer->layer->spec.d_ff, gate ? gate : up, up, up, NULL);
-    multiply(&peer->products[BENCH_DOWN], block, up, peer->y);
-}
-
-const float *bench_peer_output(const bench_peer *peer) {
-    return peer->y;
-}
-
-const char *bench_peer_name(void) {
-    static char name[96];
-    char version[64] = "";
-    sscanf(openblas_get_config(), "%63[^ ] %63s", name, version);
-    snprintf(name, sizeof name, "OpenBLAS %s %s", version, openblas_get_corename());
-    return name;
 }
 
 int bench_peer_clean_start(char **argv) {
-    static const char *const variables[] = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
+    static const char *const variables[] = {
+        "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "BLIS_ARCH_TYPE", "LIBXSMM_TARGET", "DNNL_MAX_CPU_ISA",
+        "ONEDNN_MAX_CPU_ISA", "DNNL_CPU_ISA_HINTS", "ONEDNN_CPU_ISA_HINTS",
+        /* OpenMP's run time pins the thread that loads it, and with it every thread of ours made later. */
+        "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
     bool found = false;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         found = found || getenv(variables[i]);
@@ -154,4 +157,24 @@ int bench_peer_clean_start(char **argv) {
     if (found)
         execv("/proc/self/exe", argv);
     return found ? -1 : 0;
+}
+
+extern char **environ;
+
+const char *bench_peer_environment(void) {
+    static const char *const prefixes[] = {"OPENBLAS_", "GOTO_", "BLIS_",   "OMP_",    "GOMP_",
+                                           "KMP_",      "DNNL_", "ONEDNN_", "LIBXSMM_"};
+    static char names[256];
+    size_t length = 0;
+    names[0] = '\0';
+    for (char **variable = environ; variable && *variable; variable++) {
+        for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+            int name = (int)strcspn(*variable, "=");
+            if (strncmp(*variable, prefixes[i], strlen(prefixes[i])) || length + (size_t)name + 3 > sizeof names)
+                continue;
+            length +=
+                (size_t)snprintf(names + length, sizeof names - length, "%s%.*s", length ? ", " : "", name, *variable);
+        }
+    }
+    return names;
 }

@@ -8,7 +8,7 @@
 
 #define SAMPLE_MS 0.5    /* thousands of times the clock's own step */
 #define TEAM_SAMPLE_MS 4 /* of several threads: one that loses its core for a moment must not be all of the sample */
-#define WARM_CALL_MS 50  /* longer calls bring their own data in; a call to warm up would only cost time */
+#define WARM_CALL_MS 50  /* longer calls bring their own data in; the one that calibrates is then a sample too */
 
 double bench_now_ms(bench_clock clock) {
     struct timespec now;
@@ -46,23 +46,38 @@ static void calibrate(bench_contender *contender, bench_clock clock) {
         contender->calls *= 2;
 }
 
+/* Nothing of a contender takes time from the next one. */
+static void leave(const bench_contender *contender, bench_clock clock) {
+    if (contender->rest)
+        contender->rest(contender->self);
+    if (clock == BENCH_CLOCK_WALL && contender->settle_ms > 0) {
+        long nanoseconds = (long)(contender->settle_ms * 1e6);
+        nanosleep(&(struct timespec){nanoseconds / 1000000000, nanoseconds % 1000000000}, NULL);
+    }
+}
+
 static int ascending(const void *a, const void *b) {
     double left = *(const double *)a, right = *(const double *)b;
     return (left > right) - (left < right);
 }
 
 double bench_rounds(bench_contender *contenders, int count, bench_clock clock, int rounds_min, double seconds) {
-    for (int c = 0; c < count; c++)
+    for (int c = 0; c < count; c++) {
         calibrate(&contenders[c], clock);
+        leave(&contenders[c], clock);
+    }
     double begin = bench_now_ms(BENCH_CLOCK_WALL), own_begin = bench_now_ms(clock);
     int rounds = 0;
     while (rounds < rounds_min ||
            (rounds < BENCH_ROUNDS_MAX && bench_now_ms(BENCH_CLOCK_WALL) - begin < seconds * 1e3)) {
         for (int c = 0; c < count; c++) {
             bench_contender *contender = &contenders[c];
-            if (contender->samples[rounds ? rounds - 1 : 0] < WARM_CALL_MS)
+            if (rounds == 0 && contender->samples[0] > WARM_CALL_MS)
+                continue; /* taken already */
+            if (contender->samples[rounds ? rounds - 1 : 0] <= WARM_CALL_MS)
                 contender->call(contender->self);
             contender->samples[rounds] = sample_ms(contender, clock) / (double)contender->calls;
+            leave(contender, clock);
         }
         rounds++;
     }

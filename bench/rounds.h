@@ -12,7 +12,9 @@
 typedef struct bench_contender {
     void (*call)(void *self);
     void *self;
-    int64_t calls; /* in one sample */
+    void (*rest)(void *self); /* after its samples: sends its threads to sleep; NULL: it has none */
+    double settle_ms;         /* then waits as long as this, with BENCH_CLOCK_WALL: threads it cannot send spin on */
+    int64_t calls;            /* in one sample */
     int rounds;
     double ms_min, ms_median;         /* of one call */
     double samples[BENCH_ROUNDS_MAX]; /* of one call, by round */

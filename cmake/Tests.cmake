@@ -9,8 +9,8 @@ add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 
-# Kernels that tests keep stay in the build folder.
-set(test_environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+# Kernels that tests keep stay in the build folder; what the user has tuned and measured is not theirs.
+set(test_environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/config)
 if(FFN_SANITIZE MATCHES "address")
   list(APPEND test_environment
        LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0)
@@ -100,6 +100,17 @@ target_include_directories(warm_start PRIVATE runtime)
 target_link_libraries(warm_start PRIVATE ffn_flags ffn_internal)
 add_dependencies(warm_start ffngen)
 add_dependencies(test_warm warm_start)
+
+# Peers of `ffngen bench` that are wrong, or of another tree.
+foreach(kind blis onednn)
+  add_library(fake_peer_${kind} MODULE tests/programs/fake_peer.c)
+  set_target_properties(fake_peer_${kind} PROPERTIES PREFIX "" OUTPUT_NAME ffngen_peer_${kind}
+                                                     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fake_peers)
+  target_include_directories(fake_peer_${kind} PRIVATE bench runtime)
+  target_link_libraries(fake_peer_${kind} PRIVATE ffn_flags)
+  add_dependencies(test_peers fake_peer_${kind})
+endforeach()
+target_compile_definitions(fake_peer_onednn PRIVATE FAKE_INTERFACE=0)
 
 # ---- Kernels of another machine, run; generators that are wrong, found out ----
 

@@ -18,7 +18,8 @@ typedef struct cmd {
     bool measures; /* wants the OpenBLAS that is installed, not one that its environment variables choose */
 } cmd;
 
-extern const cmd cmd_run, cmd_verify, cmd_bench, cmd_explain, cmd_list, cmd_emit, cmd_pack, cmd_cache, cmd_demo;
+extern const cmd cmd_run, cmd_verify, cmd_bench, cmd_explain, cmd_list, cmd_emit, cmd_pack, cmd_cache, cmd_demo,
+    cmd_calibrate, cmd_tuned_tables;
 
 /* "ffngen run: <message>" to standard error; returns `status`. CMD_USAGE adds where the help is. */
 #if defined(__GNUC__)
@@ -48,6 +49,10 @@ bool cmd_isa_runs(const cmd *command, ffn_isa isa);
 #define CMD_STORE_ARGUMENT "DIR|default|off"
 const char *cmd_store(const char *given);
 
+/* What --tuned says, "default", "off" or a file, as ffn_options.tuned. */
+#define CMD_TUNED_ARGUMENT "FILE|default|off"
+const char *cmd_tuned(const char *given);
+
 /* A kernel and the context it lives in. */
 typedef struct cmd_kernel {
     ffn_context *context;
@@ -69,11 +74,13 @@ void cmd_counters_json(const cmd_kernel *kernel, struct json_line *line);
 void cmd_counters_text(const cmd_kernel *kernel, char *text, size_t text_bytes);
 
 const char *cmd_origin_name(ffn_origin origin);
+/* "model", "tuned", "hint", "given". */
+const char *cmd_plan_origin_name(ffn_plan_origin origin);
 /* ffn_plan_format, or "portable". */
 void cmd_plan_text(const ffn_plan *plan, char *text, size_t text_bytes);
 
 /* "tiles=6x2/1x4,f_block=512,..." over a plan made for the spec: what is not named stays. */
-#define CMD_PLAN_FIELDS "tiles, m_block, f_block, k_block, unroll, prefetch"
+#define CMD_PLAN_FIELDS "tiles, m_block, f_block, k_block, unroll, prefetch, ahead, row_split, vector_bits"
 ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag);
 
 #endif

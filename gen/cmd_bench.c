@@ -1,9 +1,11 @@
 /* cmd_bench.c: ffngen bench: specs and row counts -> what kernels, peers and the machine can do */
-#include "cmd_bench_row.h"
+#define _GNU_SOURCE
+#include "cmd_bench_spec.h"
 #include "options.h"
-#include "peer.h"
 
+#include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,69 +14,44 @@
 #define BUSY 0.05   /* of the time: caches and clock are then not the kernel's own either */
 #define BEYOND 1.05 /* share of the peak that only a peak measured too low explains */
 
-static const char *const peers[] = {"openblas", "none", NULL};
-enum { PEER_OPENBLAS };
-
 typedef struct settings {
     const cmd *command;
-    ffn_isa isa;
     option_counts n;
-    int64_t threads;
-    int peer;
-    bool all_presets, json, cold;
-    double seconds;
-    const char *plan;
-    uint32_t tools;
-    const char *store;
-    bench_team *team;
+    const char *threads, *vs;
+    bool all_presets, json;
+    bench_peers peers;
+    bench_sweep sweep;
     report_table table;
-    double log_ratios, least_ratio; /* of peer to kernel, over the rows so far */
-    int ratios;
+    double log_ratios[BENCH_PEERS_MAX + 1],
+        least[BENCH_PEERS_MAX + 1]; /* of peer to kernel; the last: of the best peer */
+    int ratios[BENCH_PEERS_MAX + 1];
     double busiest;
     double beyond; /* the largest share of the peak */
 } settings;
 
-static void count_ratio(settings *s, const bench_report *report) {
-    double ratio = report->peer_ms_median / report->ms_median;
-    s->log_ratios += log(ratio);
-    s->least_ratio = s->ratios++ && s->least_ratio < ratio ? s->least_ratio : ratio;
+static void count_ratio(settings *s, int place, double ratio) {
+    s->log_ratios[place] += log(ratio);
+    s->least[place] = s->ratios[place]++ && s->least[place] < ratio ? s->least[place] : ratio;
 }
 
-/* Every n of one spec, with one set of weights. */
-static int bench_spec(settings *s, const ffn_spec *spec) {
-    ffn_diag diag = {0};
-    ffn_machine machine;
-    bench_layer layer;
-    ffn_machine_read(&machine);
-    if (bench_layer_create(spec, NULL, s->cold, &machine, &layer, &diag))
-        return cmd_diag(s->command, &diag);
-    int status = CMD_OK;
-    for (int i = 0; i < s->n.count && status != CMD_USAGE && !ferror(stdout); i++) {
-        bench_row row = {.command = s->command,
-                         .layer = &layer,
-                         .team = s->team,
-                         .isa = s->isa,
-                         .n = s->n.values[i],
-                         .seconds = s->seconds,
-                         .plan_changes = s->plan,
-                         .tools = s->tools,
-                         .store = cmd_store(s->store),
-                         .peer = s->peer == PEER_OPENBLAS,
-                         .cold = s->cold};
-        int measured = bench_row_measure(&row);
-        status = measured ? measured : status;
-        if (measured == CMD_OK && s->json)
-            status = bench_row_json(&row) ? status : CMD_FAILED;
-        else if (measured == CMD_OK)
-            bench_row_line(&row, &s->table);
-        if (measured == CMD_OK && row.peer)
-            count_ratio(s, &row.report);
-        s->busiest = row.report.busy > s->busiest ? row.report.busy : s->busiest;
-        s->beyond = row.report.fraction_of_peak > s->beyond ? row.report.fraction_of_peak : s->beyond;
-        bench_row_clear(&row);
+static int take(void *self, const bench_row *row) {
+    settings *s = self;
+    const bench_report *r = &row->report;
+    double best_ms = INFINITY;
+    for (int i = 0; i < s->peers.count; i++) {
+        if (!r->peers[i].timed)
+            continue;
+        count_ratio(s, i, r->peers[i].ms_median / r->ms_median);
+        best_ms = fmin(best_ms, r->peers[i].ms_median);
     }
-    bench_layer_destroy(&layer);
-    return status;
+    if (isfinite(best_ms))
+        count_ratio(s, s->peers.count, best_ms / r->ms_median);
+    s->busiest = fmax(s->busiest, r->busy);
+    s->beyond = fmax(s->beyond, r->fraction_of_peak);
+    if (s->json)
+        return bench_row_json(row) ? CMD_OK : CMD_FAILED;
+    bench_row_line(row, &s->table);
+    return CMD_OK;
 }
 
 static int add_presets(ffn_spec **specs, int *count) {
@@ -94,30 +71,97 @@ static int add_presets(ffn_spec **specs, int *count) {
     return CMD_OK;
 }
 
+/* "4", or "all" that this process may run on. */
+static int threads_of(const settings *s, int *threads) {
+    cpu_set_t cpus;
+    if (!strcmp(s->threads, "all")) {
+        *threads = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
+        return CMD_OK;
+    }
+    char *end;
+    errno = 0;
+    long value = strtol(s->threads, &end, 10);
+    if (*s->threads < '0' || *s->threads > '9' || *end || errno || value < 1 || value > THREADS_MAX)
+        return cmd_error(s->command, CMD_USAGE, "--threads: '%.40s' is neither a number from 1 to %d nor all",
+                         s->threads, THREADS_MAX);
+    *threads = (int)value;
+    return CMD_OK;
+}
+
+static void print_head(const settings *s, const ffn_spec *specs, int count, report_table *table) {
+    printf("threads: %d; weights %s\n", bench_team_size(s->sweep.row.team),
+           s->sweep.row.cold ? "cold, from memory" : "constant");
+    for (int i = 0; i < s->peers.count; i++) {
+        const bench_peer *peer = &s->peers.list[i];
+        printf("peer: %s%s%s\n", *peer->missing ? peer->name : peer->version, *peer->missing ? " is missing: " : "",
+               peer->missing);
+    }
+    *table = bench_row_table(specs, count, &s->peers);
+}
+
+static void print_ratios(const settings *s) {
+    int taking_part = 0, most = 0;
+    for (int i = 0; i < s->peers.count; i++) {
+        taking_part += s->ratios[i] > 0;
+        most = s->ratios[i] > most ? s->ratios[i] : most;
+    }
+    for (int i = 0; i <= s->peers.count && most > 1; i++) {
+        const char *name = i < s->peers.count ? s->peers.list[i].name : "the best of them";
+        if (s->ratios[i] && (i < s->peers.count || taking_part > 1))
+            printf("against %s: geometric mean %.2fx, least %.2fx\n", name, exp(s->log_ratios[i] / s->ratios[i]),
+                   s->least[i]);
+    }
+}
+
+static int bench_specs(settings *s, const ffn_spec *specs, int count) {
+    int status = CMD_OK;
+    if (!s->json)
+        print_head(s, specs, count, &s->table);
+    for (int i = 0; i < count; i++) {
+        int done = bench_sweep_run(&s->sweep, &specs[i]);
+        status = done ? done : status;
+        if (done == CMD_USAGE || ferror(stdout))
+            break;
+    }
+    if (s->beyond > BEYOND)
+        cmd_note(s->command, "the machine is too busy for shares of the peak: one came out as %.0f %%",
+                 s->beyond * 100);
+    if (s->busiest > BUSY)
+        cmd_note(s->command, "the machine is busy: other processes took up to %.0f %% of a row's time",
+                 s->busiest * 100);
+    if (s->json)
+        return status;
+    print_ratios(s);
+    return report_end(&s->table) ? status : CMD_FAILED;
+}
+
 static int run(const cmd *command, int argc, char **argv) {
-    settings s = {.command = command, .n = {3, {1, 16, 128}}, .threads = 1, .seconds = 0.5, .store = "off"};
+    settings s = {.command = command, .n = {3, {1, 16, 128}}, .threads = "1", .vs = "openblas"};
+    bench_row *row = &s.sweep.row;
+    *row = (bench_row){.command = command, .seconds = 0.5, .store = "off", .tuned = "off"};
     const char *tools = NULL;
     const option_row table[] = {
         {"n", 'n', OPTION_COUNTS, &s.n, "N,...", "numbers of rows (default 1,16,128)", NULL},
-        {"isa", 0, OPTION_ISA, &s.isa, "ISA", "kernels for this ISA (default: the best here)", NULL},
-        {"threads", 0, OPTION_COUNT, &s.threads, "T", "threads for kernels and peers (default 1)", NULL},
-        {"vs", 0, OPTION_CHOICE, &s.peer, "openblas|none", "the peer (default openblas)", peers},
+        {"isa", 0, OPTION_ISA, &row->isa, "ISA", "kernels for this ISA (default: the best here)", NULL},
+        {"threads", 0, OPTION_TEXT, &s.threads, "T|all", "threads for kernels and peers (default 1)", NULL},
+        {"vs", 0, OPTION_TEXT, &s.vs, "PEER,...|all|none", "of " BENCH_PEER_NAMES " (default openblas)", NULL},
         {"all-presets", 0, OPTION_FLAG, &s.all_presets, NULL, "every shape of 'ffngen list presets'", NULL},
-        {"cold", 0, OPTION_FLAG, &s.cold, NULL, "weights from memory: copies are used in turn", NULL},
-        {"seconds", 0, OPTION_SECONDS, &s.seconds, "S", "time for each row (default 0.5; at least 3 rounds)", NULL},
-        {"plan", 0, OPTION_TEXT, &s.plan, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
-        {"store", 0, OPTION_TEXT, &s.store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
+        {"cold", 0, OPTION_FLAG, &row->cold, NULL, "weights from memory: copies are used in turn", NULL},
+        {"seconds", 0, OPTION_SECONDS, &row->seconds, "S", "time for each row (default 0.5; at least 3 rounds)", NULL},
+        {"plan", 0, OPTION_TEXT, &row->plan_changes, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
+        {"tuned", 0, OPTION_TEXT, &row->tuned, CMD_TUNED_ARGUMENT, "tuned plans (default: off)", NULL},
+        {"store", 0, OPTION_TEXT, &row->store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
         {"tools", 0, OPTION_TEXT, &tools, "perf,gdb", "tell them the names of generated code", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
         {0}};
-    int operands, status, count;
+    int operands, status, count, threads = 1;
     if (!options_parse(command, table, argc, argv, &operands, &status))
         return status;
     count = argc - operands;
-    if (!cmd_isa_runs(command, s.isa) || !cmd_tools(command, tools, &s.tools))
+    row->store = cmd_store(row->store);
+    row->tuned = cmd_tuned(row->tuned);
+    if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
         return CMD_USAGE;
-    if (s.threads > THREADS_MAX)
-        return cmd_error(command, CMD_USAGE, "--threads: at most %d", THREADS_MAX);
     ffn_spec *specs = NULL;
     if (count > 0 || !s.all_presets) {
         status = cmd_specs(command, argv + operands, count, &specs);
@@ -128,31 +172,22 @@ static int run(const cmd *command, int argc, char **argv) {
         free(specs);
         return cmd_error(command, CMD_FAILED, "no memory for the presets");
     }
-    s.team = bench_team_create((int)s.threads);
-    if (!s.team) {
-        free(specs);
-        return cmd_error(command, CMD_FAILED, "%lld threads could not be started", (long long)s.threads);
+    status = bench_peers_of(command, s.vs, &s.peers);
+    if (!status) {
+        row->team = bench_team_create(threads);
+        if (!row->team)
+            status = cmd_error(command, CMD_FAILED, "%d threads could not be started", threads);
     }
-    if (!s.json) {
-        printf("peer: %s; threads: %lld; weights %s\n", s.peer == PEER_OPENBLAS ? bench_peer_name() : "none",
-               (long long)s.threads, s.cold ? "cold, from memory" : "constant");
-        s.table = bench_row_table(specs, count);
+    if (!status) {
+        s.sweep.peers = &s.peers;
+        s.sweep.n = s.n.values;
+        s.sweep.n_count = s.n.count;
+        s.sweep.take = take;
+        s.sweep.self = &s;
+        status = bench_specs(&s, specs, count);
     }
-    for (int i = 0; i < count; i++) {
-        int done = bench_spec(&s, &specs[i]);
-        status = done ? done : status;
-        if (done == CMD_USAGE || ferror(stdout))
-            break;
-    }
-    if (s.beyond > BEYOND)
-        cmd_note(command, "the machine is too busy for shares of the peak: one came out as %.0f %%", s.beyond * 100);
-    if (s.busiest > BUSY)
-        cmd_note(command, "the machine is busy: other processes took up to %.0f %% of a row's time", s.busiest * 100);
-    if (!s.json && s.ratios > 1)
-        printf("against the peer: geometric mean %.2fx, least %.2fx\n", exp(s.log_ratios / s.ratios), s.least_ratio);
-    if (!s.json && !report_end(&s.table))
-        status = CMD_FAILED;
-    bench_team_destroy(s.team);
+    bench_peers_close(&s.peers);
+    bench_team_destroy(row->team);
     free(specs);
     return status;
 }
@@ -160,11 +195,13 @@ static int run(const cmd *command, int argc, char **argv) {
 const cmd cmd_bench = {
     "bench",
     "SPEC... [options]",
-    "Measures kernels, the machine and a peer in one process, in turns.",
+    "Measures kernels, the machine and peers in one process, in turns.",
     "\n  gflops        2 x multiply-adds of the true sizes, the activation not counted\n"
     "  %peak         of the rate of fused multiply-adds from registers, measured in the same rounds\n"
     "  %read         of the rate of reading a buffer as large as the weights\n"
     "  %roof         of max(bytes / read rate, flops / peak + the activation's own cost)\n"
-    "  vs openblas   median time of OpenBLAS plus a vectorised activation over that of the kernel\n",
+    "  error         largest |y - y in double| over the largest |y|; beyond 1e-3 a row is an error\n"
+    "  vs PEER       its median time over that of the kernel; 'missing' where the peer is not there (a note says why,\n"
+    "                the exit status stays 0), 'wrong' where its output is (the exit status is 1)\n",
     run,
     true};

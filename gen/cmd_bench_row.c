@@ -2,18 +2,20 @@
 #include "cmd_bench_row.h"
 
 #include "json.h"
-#include "peer.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Two f32 programs that add in different orders differ by far less, one wrong column by far more. */
-#define PEER_DIFFERENCE_MAX 1e-3
 #define PLAN_TEXT_BYTES 512
 
 static ffn_status open_kernel(bench_row *row, ffn_diag *diag) {
     const ffn_spec *spec = &row->layer->spec;
-    ffn_options options = {.isa = row->isa, .store = row->store, .tools = row->tools};
+    ffn_options options = {.isa = row->isa,
+                           .store = row->store,
+                           .tools = row->tools,
+                           .tuned = row->tuned,
+                           .threads = bench_team_size(row->team)};
     ffn_plan plan;
     if (row->plan_changes) {
         ffn_machine machine;
@@ -31,7 +33,23 @@ static ffn_status open_kernel(bench_row *row, ffn_diag *diag) {
     return cmd_kernel_open(spec, &options, &row->kernel, diag); /* which copies the plan */
 }
 
-static int measure(bench_row *row) {
+/* Peers that gave something else than the oracle: each an error of its own, the others stand. */
+static int check_peers(const bench_row *row) {
+    int status = CMD_OK;
+    for (int i = 0; i < row->peers->count; i++) {
+        const bench_peer *peer = &row->peers->list[i];
+        const bench_peer_report *r = &row->report.peers[i];
+        if (r->ran && !r->timed)
+            status = cmd_error(row->command, CMD_FAILED,
+                               "%s at n = %lld is %.3g of the largest |y| away from the oracle: not timed (%s)",
+                               peer->name, (long long)row->n, r->max_error, r->text);
+        else if (!r->ran && !*peer->missing)
+            cmd_note(row->command, "%s takes no part at n = %lld: %s", peer->name, (long long)row->n, r->text);
+    }
+    return status;
+}
+
+static int measure(bench_row *row, bool *measured) {
     ffn_diag diag = {0};
     if (open_kernel(row, &diag))
         return cmd_diag(row->command, &diag);
@@ -42,36 +60,35 @@ static int measure(bench_row *row) {
     if (row->isa != FFN_ISA_AUTO && row->info.isa != row->isa)
         return cmd_error(row->command, CMD_FAILED, "no %s kernel to measure", ffn_isa_name(row->isa));
 
-    /* The peer's activation loop is a vectorised one, whatever kernel it is compared with. */
+    /* The peers' activation loop is a vectorised one, whatever kernel they are compared with. */
     cmd_kernel lender = {0};
-    if (row->peer && row->info.isa == FFN_ISA_PORTABLE) {
-        if (cmd_kernel_open(&row->layer->spec, &(ffn_options){.store = row->store}, &lender, &diag))
+    if (row->peers->count && row->info.isa == FFN_ISA_PORTABLE) {
+        const ffn_options options = {.store = row->store, .tuned = row->tuned};
+        if (cmd_kernel_open(&row->layer->spec, &options, &lender, &diag))
             return cmd_diag(row->command, &diag);
         ffn_kernel_prepare(lender.kernel, row->n, NULL);
     }
     const bench_request request = {.layer = row->layer,
                                    .kernel = row->kernel.kernel,
-                                   .peer_kernel = !row->peer      ? NULL
-                                                  : lender.kernel ? lender.kernel
-                                                                  : row->kernel.kernel,
+                                   .lender = lender.kernel ? lender.kernel : row->kernel.kernel,
+                                   .peers = row->peers,
+                                   .oracle = row->oracle,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,
                                    .x = row->x,
                                    .seconds = row->seconds};
-    if (bench_case(&request, &row->report, &diag))
-        status = cmd_diag(row->command, &diag);
+    *measured = !bench_case(&request, &row->report, &diag);
+    status = *measured ? check_peers(row) : cmd_diag(row->command, &diag);
     cmd_kernel_close(&lender);
-    if (!status && !(row->report.peer_difference <= PEER_DIFFERENCE_MAX))
-        status = cmd_error(row->command, CMD_FAILED, "n = %lld: the kernel and %s differ by %.3g of the largest |y|",
-                           (long long)row->n, bench_peer_name(), row->report.peer_difference);
     return status;
 }
 
-int bench_row_measure(bench_row *row) {
+int bench_row_measure(bench_row *row, bool *measured) {
+    *measured = false;
     row->report = (bench_report){0};
     row->kernel = (cmd_kernel){0};
-    return measure(row);
+    return measure(row, measured);
 }
 
 void bench_row_clear(bench_row *row) {
@@ -79,7 +96,30 @@ void bench_row_clear(bench_row *row) {
     cmd_kernel_close(&row->kernel);
 }
 
-bool bench_row_json(const bench_row *row) {
+/* "peers", "vs", "vs_min", "errors", "chosen", each by the peer's name; "missing", those that gave no time. */
+static void peers_json(const bench_row *row, json_line *line) {
+    json_number_in(line, "errors", "ffngen", row->report.max_error);
+    cJSON *missing = cJSON_AddArrayToObject(line->object, "missing");
+    line->complete = line->complete && missing;
+    for (int i = 0; i < row->peers->count; i++) {
+        const bench_peer *peer = &row->peers->list[i];
+        const bench_peer_report *r = &row->report.peers[i];
+        if (*peer->version)
+            json_text_in(line, "peers", peer->name, peer->version);
+        if (r->ran)
+            json_number_in(line, "errors", peer->name, r->max_error);
+        if (!r->timed) {
+            cJSON *name = cJSON_CreateString(peer->name);
+            line->complete = line->complete && name && cJSON_AddItemToArray(missing, name);
+            continue;
+        }
+        json_number_in(line, "vs", peer->name, r->ms_median);
+        json_number_in(line, "vs_min", peer->name, r->ms_min);
+        json_text_in(line, "chosen", peer->name, r->text);
+    }
+}
+
+static json_line row_line(const bench_row *row) {
     const bench_report *r = &row->report;
     char spec[FFN_SPEC_TEXT_BYTES] = "", plan[PLAN_TEXT_BYTES];
     ffn_spec_format(&row->layer->spec, spec, sizeof spec, NULL);
@@ -90,6 +130,7 @@ bool bench_row_json(const bench_row *row) {
     json_integer(&line, "n", row->n);
     json_integer(&line, "threads", bench_team_size(row->team));
     json_text(&line, "plan", plan);
+    json_text(&line, "plan_from", cmd_plan_origin_name(row->info.plan_from));
     const struct {
         const char *key;
         double value;
@@ -110,6 +151,7 @@ bool bench_row_json(const bench_row *row) {
                    {"speedup_of_peak", r->speedup_of_peak},
                    {"speedup_of_read", r->speedup_of_read},
                    {"busy", r->busy},
+                   {"max_error", r->max_error},
                    {"compile_ms", row->info.compile_ms},
                    {"verify_ms", row->info.verify_ms},
                    {"load_ms", row->info.load_ms}};
@@ -119,19 +161,30 @@ bool bench_row_json(const bench_row *row) {
     json_text(&line, "source", cmd_origin_name(row->info.source));
     json_bits(&line, "bits", r->bits);
     cmd_counters_json(&row->kernel, &line);
-    if (row->peer) {
-        json_number_in(&line, "vs", "openblas", r->peer_ms_median);
-        json_number_in(&line, "vs_min", "openblas", r->peer_ms_min);
-        json_text(&line, "peer", bench_peer_name());
-    }
+    peers_json(row, &line);
+    return line;
+}
+
+struct cJSON *bench_row_object(const bench_row *row) {
+    json_line line = row_line(row);
+    if (line.complete)
+        return line.object;
+    cJSON_Delete(line.object);
+    return NULL;
+}
+
+bool bench_row_json(const bench_row *row) {
+    json_line line = row_line(row);
     return json_end(&line);
 }
 
-report_table bench_row_table(const ffn_spec *specs, int count) {
-    static report_column columns[] = {{"spec", 0, false},  {"isa", 8, false},        {"n", 4, true},
-                                      {"ms min", 9, true}, {"median", 9, true},      {"GFLOP/s", 7, true},
-                                      {"%peak", 6, true},  {"GB/s", 6, true},        {"%read", 6, true},
-                                      {"%roof", 6, true},  {"vs openblas", 11, true}};
+report_table bench_row_table(const ffn_spec *specs, int count, const bench_peers *peers) {
+    enum { OWN = 11 };
+    static report_column columns[OWN + BENCH_PEERS_MAX] = {
+        {"spec", 0, false},  {"isa", 8, false},    {"n", 4, true},     {"ms min", 9, true},
+        {"median", 9, true}, {"GFLOP/s", 7, true}, {"%peak", 6, true}, {"GB/s", 6, true},
+        {"%read", 6, true},  {"%roof", 6, true},   {"error", 7, true}};
+    static char titles[BENCH_PEERS_MAX][16];
     int width = 0;
     for (int i = 0; i < count; i++) {
         char name[FFN_SPEC_NAME_BYTES] = "";
@@ -140,7 +193,11 @@ report_table bench_row_table(const ffn_spec *specs, int count) {
         width = length > width ? length : width;
     }
     columns[0].width = width;
-    return report_begin(columns, sizeof columns / sizeof columns[0], false);
+    for (int i = 0; i < peers->count; i++) {
+        snprintf(titles[i], sizeof titles[i], "vs %s", peers->list[i].name);
+        columns[OWN + i] = (report_column){titles[i], 7, true};
+    }
+    return report_begin(columns, OWN + peers->count, false);
 }
 
 /* A share in per cent, or "-" where it could not be measured. */
@@ -165,8 +222,11 @@ void bench_row_line(const bench_row *row, report_table *table) {
     report_cell(table, "%.1f", r->weight_gbs);
     percent_cell(table, r->fraction_of_read);
     percent_cell(table, r->fraction_of_roof);
-    if (row->peer)
-        report_cell(table, "%.2fx", r->peer_ms_median / r->ms_median);
-    else
-        report_cell(table, "-");
+    report_cell(table, "%.1g", r->max_error);
+    for (int i = 0; i < row->peers->count; i++) {
+        if (r->peers[i].timed)
+            report_cell(table, "%.2fx", r->peers[i].ms_median / r->ms_median);
+        else
+            report_cell(table, "%s", r->peers[i].ran ? "wrong" : "missing");
+    }
 }

@@ -6,33 +6,40 @@
 #include "cmd.h"
 #include "report.h"
 
+struct cJSON;
+
 typedef struct bench_row {
     const cmd *command;
     bench_layer *layer;
     bench_team *team;
-    ffn_isa isa; /* asked for; AUTO takes what serves */
+    const bench_peers *peers;   /* that have taken the layer */
+    const bench_oracle *oracle; /* of the layer and of x */
+    ffn_isa isa;                /* asked for; AUTO takes what serves */
     int64_t n;
-    const float *x;           /* [n][d_model], dense; NULL: seeded values */
+    const float *x;           /* [n][d_model], dense */
     double seconds;           /* for the rounds */
     const char *plan_changes; /* of cmd_plan_change, or NULL */
+    const char *tuned;        /* of ffn_options */
     uint32_t tools;           /* FFN_TOOL_* */
     const char *store;        /* of ffn_options */
-    bool peer, cold;
+    bool cold;
 
     cmd_kernel kernel; /* from here on: what was measured */
     ffn_kernel_info info;
     bench_report report;
 } bench_row;
 
-/* CMD_OK: measured. Else the failure was said; a kernel asked for but not to be had, and one that does not agree
- * with its peer, are CMD_FAILED. Clear in any case. */
-int bench_row_measure(bench_row *row);
+/* CMD_OK: measured. Else the failure was said; a kernel asked for but not to be had, and an output that is not the
+ * oracle's, are CMD_FAILED: with `measured` set, all that is right has its times. Clear in any case. */
+int bench_row_measure(bench_row *row, bool *measured);
 void bench_row_clear(bench_row *row);
 
+/* What a line of --json holds (docs/command.md); the caller's, for cJSON_Delete. NULL without memory. */
+struct cJSON *bench_row_object(const bench_row *row);
 /* False if the line is not out. */
 bool bench_row_json(const bench_row *row);
-/* A table for `count` specs; rows are printed as they come. */
-report_table bench_row_table(const ffn_spec *specs, int count);
+/* A table for `count` specs, with a column for each peer; rows are printed as they come. */
+report_table bench_row_table(const ffn_spec *specs, int count, const bench_peers *peers);
 void bench_row_line(const bench_row *row, report_table *table);
 
 #endif

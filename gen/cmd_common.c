@@ -94,8 +94,17 @@ bool cmd_isa_runs(const cmd *command, ffn_isa isa) {
     return false;
 }
 
-const char *cmd_store(const char *given) {
+/* "" is none and NULL the user's own, in both of these options. */
+static const char *place(const char *given) {
     return !strcmp(given, "off") ? "" : !strcmp(given, "default") ? NULL : given;
+}
+
+const char *cmd_store(const char *given) {
+    return place(given);
+}
+
+const char *cmd_tuned(const char *given) {
+    return place(given);
 }
 
 ffn_status cmd_kernel_open(const ffn_spec *spec, const ffn_options *options, cmd_kernel *kernel, ffn_diag *diag) {
@@ -131,6 +140,11 @@ int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n) 
 
 const char *cmd_origin_name(ffn_origin origin) {
     static const char *const names[] = {"fallback", "compiled", "disk", "memory", "native"};
+    return (size_t)origin < sizeof names / sizeof names[0] ? names[origin] : "unknown";
+}
+
+const char *cmd_plan_origin_name(ffn_plan_origin origin) {
+    static const char *const names[] = {"model", "tuned", "hint", "given"};
     return (size_t)origin < sizeof names / sizeof names[0] ? names[origin] : "unknown";
 }
 

@@ -3,12 +3,11 @@
  * The file holds the weights of a sublayer, token vectors x that entered it and the y that another program
  * computed. Where it is not to be had, a preset with generated weights takes its place, and nothing stored is
  * compared with. */
-#include "cmd_bench_row.h"
+#include "cmd_bench_spec.h"
 #include "diag.h"
 #include "ffn_blas.h"
 #include "file.h"
 #include "options.h"
-#include "peer.h"
 #include "weights.h"
 
 #include <math.h>
@@ -63,82 +62,88 @@ static report_table demo_table(void) {
     return report_begin(columns, sizeof columns / sizeof columns[0], false);
 }
 
+typedef struct printing {
+    const stored *data;
+    report_table table;
+    int status; /* of the checks */
+} printing;
+
 /* One line: measured on the first n rows of x, then checked against OpenBLAS in double and against the stored y. */
-static int demo_row(bench_row *row, const stored *data, report_table *table) {
-    int status = bench_row_measure(row);
-    if (status)
-        return status;
+static int demo_row(void *self, const bench_row *row) {
+    printing *p = self;
     ffn_diag diag = {0};
     ffn_verify_report verified = {0};
     if (ffn_kernel_verify(row->kernel.kernel, row->n, ffn_blas_product(true), &verified, &diag))
-        status = cmd_diag(row->command, &diag);
+        p->status = cmd_diag(row->command, &diag);
     const bench_report *r = &row->report;
-    report_cell(table, "%lld", (long long)row->n);
-    report_cell(table, "%.1f", row->info.compile_ms);
-    report_cell(table, "%.1f", row->info.verify_ms);
-    report_cell(table, "%.2g", verified.max_error);
-    report_cell(table, "%.2g", verified.error_bound);
+    report_cell(&p->table, "%lld", (long long)row->n);
+    report_cell(&p->table, "%.1f", row->info.compile_ms);
+    report_cell(&p->table, "%.1f", row->info.verify_ms);
+    report_cell(&p->table, "%.2g", verified.max_error);
+    report_cell(&p->table, "%.2g", verified.error_bound);
     double off = 0;
-    if (data->y) {
-        off = stored_difference(r->y, data->y, row->n * row->layer->spec.d_model);
-        report_cell(table, "%.2g", off);
+    if (p->data->y) {
+        off = stored_difference(r->y, p->data->y, row->n * row->layer->spec.d_model);
+        report_cell(&p->table, "%.2g", off);
     } else
-        report_cell(table, "-");
-    report_cell(table, "%.4f", r->ms_min);
-    report_cell(table, "%.1f", r->gflops);
-    report_cell(table, "%.1f", r->fraction_of_peak * 100);
-    report_cell(table, "%.1f", r->fraction_of_roof * 100);
-    report_cell(table, "%.2fx", r->peer_ms_median / r->ms_median);
+        report_cell(&p->table, "-");
+    report_cell(&p->table, "%.4f", r->ms_min);
+    report_cell(&p->table, "%.1f", r->gflops);
+    report_cell(&p->table, "%.1f", r->fraction_of_peak * 100);
+    report_cell(&p->table, "%.1f", r->fraction_of_roof * 100);
+    if (r->peers[0].timed)
+        report_cell(&p->table, "%.2fx", r->peers[0].ms_median / r->ms_median);
+    else
+        report_cell(&p->table, "-");
     if (!(off <= STORED_DIFFERENCE_MAX))
-        status = cmd_error(row->command, CMD_FAILED, "n = %lld: y is %.3g of the largest |y| away from the stored one",
-                           (long long)row->n, off);
-    return status;
+        p->status =
+            cmd_error(row->command, CMD_FAILED, "n = %lld: y is %.3g of the largest |y| away from the stored one",
+                      (long long)row->n, off);
+    return CMD_OK;
+}
+
+static void print_legend(const stored *data) {
+    printf(
+        "\nerror: largest |y - OpenBLAS in double|; bound: what rounding allows there at most; vs stored y: largest\n"
+        "difference over the largest |y|; ms, GFLOP/s, %%peak, %%roof: of the fastest sample; vs openblas: its median\n"
+        "time over ours, above 1 is faster\n");
+    printf("every kernel passed verification");
+    if (data->y)
+        printf(" and agrees with the stored outputs within %g of the largest |y|", STORED_DIFFERENCE_MAX);
+    printf("\n");
 }
 
 static int demo(const cmd *command, const ffn_spec *spec, const stored *data) {
-    ffn_diag diag = {0};
-    ffn_machine machine;
-    bench_layer layer;
-    ffn_machine_read(&machine);
-    if (bench_layer_create(spec, data->file ? weights_of(data->file) : NULL, false, &machine, &layer, &diag))
-        return cmd_diag(command, &diag);
-    bench_team *team = bench_team_create(1);
-    int status = team ? CMD_OK : cmd_error(command, CMD_FAILED, "no memory");
-    const int64_t rows[] = {1, 4, 16, data->x ? data->rows : 128};
-    ffn_isa best = ffn_isa_best();
-    printf("one thread, %s; peer: %s plus a vectorised activation loop\n", ffn_isa_name(best), bench_peer_name());
-    report_table table = {0};
-    if (team)
-        table = demo_table();
-    for (size_t i = 0; team && i < sizeof rows / sizeof rows[0] && !ferror(stdout); i++) {
-        if (data->x && (rows[i] > data->rows || (i && rows[i] <= rows[i - 1])))
-            continue;
-        bench_row row = {.command = command,
-                         .layer = &layer,
-                         .team = team,
-                         .n = rows[i],
-                         .x = data->x,
-                         .seconds = SECONDS,
-                         .peer = true};
-        int done = demo_row(&row, data, &table);
-        status = done ? done : status;
-        bench_row_clear(&row);
+    bench_peers peers;
+    int status = bench_peers_of(command, "openblas", &peers);
+    bench_team *team = status ? NULL : bench_team_create(1);
+    if (!team)
+        return status ? status : cmd_error(command, CMD_FAILED, "no memory");
+    int64_t rows[4] = {1, 4, 16, data->x ? data->rows : 128};
+    int count = 0;
+    for (int i = 0; i < 4; i++) { /* as many as there are, ascending */
+        if (!data->x || (rows[i] <= data->rows && (count == 0 || rows[i] > rows[count - 1])))
+            rows[count++] = rows[i];
     }
-    if (team && !report_end(&table))
+    const char *peer = *peers.list[0].missing ? "OpenBLAS, which is missing," : peers.list[0].version;
+    printf("one thread, %s; peer: %s plus a vectorised activation loop\n", ffn_isa_name(ffn_isa_best()), peer);
+    printing p = {.data = data, .table = demo_table()};
+    const bench_sweep sweep = {.row = {.command = command, .team = team, .seconds = SECONDS},
+                               .peers = &peers,
+                               .weights = data->file ? weights_of(data->file) : NULL,
+                               .x = data->x,
+                               .n = rows,
+                               .n_count = count,
+                               .take = demo_row,
+                               .self = &p};
+    status = bench_sweep_run(&sweep, spec);
+    if (!report_end(&p.table))
         status = CMD_FAILED;
-    if (!status) {
-        printf("\nerror: largest |y - OpenBLAS in double|; bound: what rounding allows there at most; vs stored y: "
-               "largest\n"
-               "difference over the largest |y|; ms, GFLOP/s, %%peak, %%roof: of the fastest sample; vs openblas: its "
-               "median\n"
-               "time over ours, above 1 is faster\n");
-        printf("every kernel passed verification");
-        if (data->y)
-            printf(" and agrees with the stored outputs within %g of the largest |y|", STORED_DIFFERENCE_MAX);
-        printf("\n");
-    }
+    status = p.status ? p.status : status;
+    if (!status)
+        print_legend(data);
+    bench_peers_close(&peers);
     bench_team_destroy(team);
-    bench_layer_destroy(&layer);
     return status;
 }
 

@@ -228,8 +228,8 @@ static int run(const cmd *command, int argc, char **argv) {
         status = emit_files(&s, format, argv + operands, argc - operands);
     else if (!status)
         status = emit_class(&s, format, n ? n : 128, argv + operands, argc - operands);
-    if (!status && plans.table)
-        cmd_note(command, "%d of %d plans are of the tuned table", plans.tuned, plans.asked);
+    if (!status)
+        emit_plans_note(&plans, command);
     emit_plans_end(&plans);
     return status;
 }

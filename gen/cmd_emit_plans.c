@@ -1,6 +1,9 @@
 /* cmd_emit_plans.c: see cmd_emit_plans.h */
 #include "cmd_emit_plans.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "machine_text.h"
 
 int emit_plans_begin(const cmd *command, const char *machine, const char *table, const char *changes,
@@ -41,5 +44,20 @@ ffn_status emit_plan(emit_plans *plans, const ffn_spec *spec, ffn_isa isa, ffn_n
         status = cmd_plan_change(plans->changes, plan, diag);
     plans->asked++;
     plans->tuned += record != NULL;
+    if (record && strcmp(record->machine, ffn_machine_name()) != 0) {
+        plans->hints++;
+        plans->machines += strcmp(plans->elsewhere, record->machine) != 0;
+        strcpy(plans->elsewhere, record->machine);
+    }
     return status ? status : ffn_plan_check(spec, plan, diag);
+}
+
+void emit_plans_note(const emit_plans *plans, const cmd *command) {
+    char hints[TUNED_NAME_BYTES + 96] = "";
+    if (!plans->table)
+        return;
+    if (plans->hints)
+        snprintf(hints, sizeof hints, "; hints from other machines: %d, measured on \"%s\"%s", plans->hints,
+                 plans->elsewhere, plans->machines > 1 ? " and others" : "");
+    cmd_note(command, "%d of %d plans are of the tuned table%s", plans->tuned, plans->asked, hints);
 }

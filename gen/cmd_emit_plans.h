@@ -11,6 +11,10 @@ typedef struct emit_plans {
     tuned *table;        /* NULL: none */
     const char *changes; /* NULL: none */
     int asked, tuned;    /* plans given out; those of the table */
+    /* Of these, those that were measured on other machines than this: for the note alone, what is emitted is the same
+     * wherever it is. */
+    int hints, machines;
+    char elsewhere[TUNED_NAME_BYTES];
 } emit_plans;
 
 /* Files of --machine and --tuned, text of --plan; each may be NULL. Exit status. */
@@ -22,5 +26,8 @@ void emit_plans_end(emit_plans *plans);
  * come last. */
 ffn_status emit_plan(emit_plans *plans, const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, ffn_plan *plan,
                      ffn_diag *diag);
+
+/* Says how many plans the table gave, and which were of other machines. */
+void emit_plans_note(const emit_plans *plans, const cmd *command);
 
 #endif

@@ -1,9 +1,14 @@
-/* cmd_explain.c: ffngen explain: the plan of a spec for each class of row counts, and what it asks of the machine */
+/* cmd_explain.c: ffngen explain: the plan of a spec for each class of row counts, who chose it, and what it asks of the
+ * machine */
 #include "buffers.h"
 #include "cmd.h"
 #include "isa.h"
+#include "json.h"
+#include "machine.h"
 #include "options.h"
 #include "plan.h"
+#include "plan_choice.h"
+#include "plan_cost.h"
 #include "probes.h"
 #include "report.h"
 #include "rounds.h"
@@ -12,6 +17,7 @@
 #include <string.h>
 
 #define F32_BYTES ((int64_t)sizeof(float))
+#define THREADS_MAX (1 << 20)
 #define PROBE_TURNS 2000
 #define PROBE_SECONDS 0.02
 #define PROBE_BYTES_MAX (INT64_C(256) << 20) /* beyond every cache; more would only take longer */
@@ -24,8 +30,10 @@ typedef struct settings {
     const cmd *command;
     ffn_isa isa;
     int64_t n; /* 0: every class */
-    const char *changes;
-    ffn_machine machine;
+    int64_t threads;
+    const char *changes, *tuned;
+    bool json;
+    planner planner;
     bool here; /* planned for this machine, not for the ISA's generic one */
     rates rates;
 } settings;
@@ -52,16 +60,16 @@ static void size_row(report_table *table, const settings *s, const char *what, c
     report_cell(table, "  %s", what);
     report_cell(table, "%s", shape);
     report_cell(table, "%s", text);
-    report_cell(table, "%s", level_text(&s->machine, bytes));
+    report_cell(table, "%s", level_text(&s->planner.machine, bytes));
 }
 
 /* Registers of every tile: "6x1 15". */
 static void tiles_text(const ffn_spec *spec, const ffn_plan *plan, char *text, size_t text_bytes) {
     text[0] = '\0';
     int32_t up = plan_chains(spec->d_ff), down = plan_chains(spec->d_model), chains = up > down ? up : down;
-    for (int32_t i = 0; i < plan->tile_count; i++) {
+    for (int32_t i = 0, lanes = plan_lanes(plan); i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
-        int32_t registers = plan_tile_registers(plan->isa, tile, plan_chains_at_once(plan->isa, tile, chains));
+        int32_t registers = plan_tile_registers(lanes, tile, plan_chains_at_once(lanes, tile, chains));
         size_t length = strlen(text);
         snprintf(text + length, text_bytes - length, "%s%dx%d %d", i ? ", " : "", tile.mr, tile.panels, registers);
     }
@@ -109,58 +117,150 @@ static rates measure(ffn_isa isa, int64_t weight_bytes) {
     return found;
 }
 
-static void print_bound(const settings *s, int64_t n, double flops_of_row, int64_t weight_bytes) {
-    double flops = flops_of_row * (double)n;
-    printf("  bound at n = %lld: %.4g MFLOP on ", (long long)n, flops * 1e-6);
+/* What one class comes to. */
+typedef struct explained {
+    const ffn_spec *spec;
+    int64_t n;
+    plan_choice choice;
+    int64_t weight_bytes;
+    double flops;
+    double predicted_ms, cold_ms;  /* of the cost model, with the weights in cache where they fit, and from memory */
+    double compute_ms, weights_ms; /* bounds; 0 where nothing could be measured */
+} explained;
+
+static const char *limit_of(const explained *e) {
+    return e->compute_ms > e->weights_ms ? "compute" : "read bandwidth";
+}
+
+static double bound_of(const explained *e) {
+    return e->compute_ms > e->weights_ms ? e->compute_ms : e->weights_ms;
+}
+
+static void print_origin(const settings *s, const plan_choice *choice) {
+    const tuned_record *r = choice->record;
+    const char *changed = s->changes ? ", changed by --plan" : "", *plural = r && r->threads > 1 ? "s" : "";
+    if (choice->from == FFN_PLAN_TUNED)
+        cmd_print("  tuned: %s, this machine, %d thread%s, %.4g ms%s", choice->path, r->threads, plural, r->ms,
+                  changed);
+    else if (choice->from == FFN_PLAN_HINT)
+        cmd_print("  hint: measured on \"%s\", not on this machine: %s, %d thread%s, %.4g ms%s", r->machine,
+                  choice->path, r->threads, plural, r->ms, changed);
+    else
+        cmd_print("  the model%s", changed);
+}
+
+static void print_bound(const settings *s, const explained *e) {
+    printf("  predicted at n = %lld: %.4g ms, %.4g ms with weights from memory\n", (long long)e->n, e->predicted_ms,
+           e->cold_ms);
+    printf("  bound at n = %lld: %.4g MFLOP on ", (long long)e->n, e->flops * 1e-6);
     char text[24];
-    bytes_text(weight_bytes, text);
-    printf("%s of weights, %.3g flops a byte", text, flops / (double)weight_bytes);
-    if (!(s->rates.gflops > 0 && s->rates.gbs > 0)) {
+    bytes_text(e->weight_bytes, text);
+    printf("%s of weights, %.3g flops a byte", text, e->flops / (double)e->weight_bytes);
+    if (!(e->compute_ms > 0 && e->weights_ms > 0)) {
         printf("; this machine cannot tell which limit comes first\n");
         return;
     }
-    double compute_ms = flops / s->rates.gflops * 1e-6, read_ms = (double)weight_bytes / s->rates.gbs * 1e-6;
-    printf(": %s, %.4g ms (compute %.4g ms at %.1f GFLOP/s, weights %.4g ms at %.1f GB/s)\n",
-           compute_ms > read_ms ? "compute" : "read bandwidth", compute_ms > read_ms ? compute_ms : read_ms, compute_ms,
-           s->rates.gflops, read_ms, s->rates.gbs);
+    printf(": %s, %.4g ms (compute %.4g ms at %.1f GFLOP/s, weights %.4g ms at %.1f GB/s)\n", limit_of(e), bound_of(e),
+           e->compute_ms, s->rates.gflops, e->weights_ms, s->rates.gbs);
+}
+
+static bool print_json(const settings *s, const explained *e) {
+    char spec[FFN_SPEC_TEXT_BYTES] = "", plan[512];
+    const tuned_record *r = e->choice.record;
+    ffn_spec_format(e->spec, spec, sizeof spec, NULL);
+    cmd_plan_text(&e->choice.plan, plan, sizeof plan);
+    json_line line = json_begin();
+    json_text(&line, "spec", spec);
+    json_text(&line, "isa", ffn_isa_name(s->isa));
+    json_text(&line, "n_class", ffn_n_class_name(e->choice.plan.n_class));
+    json_integer(&line, "n", e->n);
+    json_text(&line, "plan", plan);
+    json_text(&line, "plan_from", cmd_plan_origin_name(s->changes ? FFN_PLAN_GIVEN : e->choice.from));
+    if (r) {
+        json_text(&line, "tuned", e->choice.path);
+        json_text(&line, "machine", r->machine);
+        json_integer(&line, "threads", r->threads);
+        json_number(&line, "ms_min", r->ms);
+    }
+    json_number(&line, "predicted_ms", e->predicted_ms);
+    json_number(&line, "predicted_cold_ms", e->cold_ms);
+    if (e->compute_ms > 0 && e->weights_ms > 0) {
+        json_number(&line, "bound_ms", bound_of(e));
+        json_text(&line, "bound", limit_of(e));
+    }
+    json_integer(&line, "scratch_bytes", plan_scratch_bytes(e->spec, &e->choice.plan));
+    return json_end(&line);
+}
+
+static bool print_class(const settings *s, const explained *e) {
+    static const report_column columns[] = {
+        {"  part", 0, false}, {"elements", 0, false}, {"size", 0, true}, {"caches", 0, false}};
+    const ffn_plan *plan = &e->choice.plan;
+    const isa_row *isa = isa_row_of(s->isa);
+    char text[512], shape[96];
+    int64_t rows = plan->m_block, gate = ffn_spec_gated(e->spec) ? 2 : 1, group = plan_group(plan);
+    cmd_plan_text(plan, text, sizeof text);
+    printf("\nn = %s: %s\n", ffn_n_class_name(plan->n_class), text);
+    print_origin(s, &e->choice);
+    tiles_text(e->spec, plan, text, sizeof text);
+    printf("  registers of %d: %s (rows x panels of %d columns; %d lanes)\n", isa->registers, text, FFN_PANEL,
+           plan_lanes(plan));
+    report_table table = report_begin(columns, sizeof columns / sizeof columns[0], true);
+    snprintf(shape, sizeof shape, "%lld x %lld", (long long)rows, (long long)plan->k_block);
+    size_row(&table, s, "x block", shape, rows * plan->k_block * F32_BYTES);
+    snprintf(shape, sizeof shape, "%s%lld x %lld", gate == 2 ? "2 x " : "", (long long)rows, (long long)plan->f_block);
+    size_row(&table, s, "hidden block", shape, gate * rows * plan->f_block * F32_BYTES);
+    snprintf(shape, sizeof shape, "%lld x %lld x %d", (long long)group, (long long)plan->k_block, FFN_PANEL);
+    size_row(&table, s, "panels, expand", shape, group * plan->k_block * FFN_PANEL * F32_BYTES);
+    snprintf(shape, sizeof shape, "%lld x %lld x %d", (long long)group, (long long)plan->f_block, FFN_PANEL);
+    size_row(&table, s, "panels, contract", shape, group * plan->f_block * FFN_PANEL * F32_BYTES);
+    size_row(&table, s, "scratch of a thread", "", plan_scratch_bytes(e->spec, plan));
+    if (!report_end(&table))
+        return false;
+    print_bound(s, e);
+    return true;
 }
 
 static int explain_class(const settings *s, const ffn_spec *spec, ffn_n_class n_class, int64_t n,
                          int64_t weight_bytes) {
-    static const report_column columns[] = {
-        {"  part", 0, false}, {"elements", 0, false}, {"size", 0, true}, {"caches", 0, false}};
     ffn_diag diag = {0};
-    ffn_plan plan;
-    ffn_status status = ffn_plan_make(spec, s->isa, n_class, &s->machine, &plan, &diag);
+    const double products = ffn_spec_gated(spec) ? 3 : 2;
+    explained e = {.spec = spec, .n = n, .weight_bytes = weight_bytes};
+    ffn_status status = plan_choose(&s->planner, spec, s->isa, n_class, &e.choice, &diag);
     if (!status && s->changes)
-        status = cmd_plan_change(s->changes, &plan, &diag);
+        status = cmd_plan_change(s->changes, &e.choice.plan, &diag);
     if (!status)
-        status = ffn_plan_check(spec, &plan, &diag);
+        status = ffn_plan_check(spec, &e.choice.plan, &diag);
     if (status)
         return cmd_diag(s->command, &diag);
+    e.flops = 2.0 * (double)spec->d_model * (double)spec->d_ff * products * (double)n;
+    e.predicted_ms = plan_cost_ms(spec, &e.choice.plan, &s->planner.machine, n, false);
+    e.cold_ms = plan_cost_ms(spec, &e.choice.plan, &s->planner.machine, n, true);
+    if (s->rates.gflops > 0 && s->rates.gbs > 0) {
+        e.compute_ms = e.flops / s->rates.gflops * 1e-6;
+        e.weights_ms = (double)weight_bytes / s->rates.gbs * 1e-6;
+    }
+    return (s->json ? print_json(s, &e) : print_class(s, &e)) ? CMD_OK : CMD_FAILED;
+}
 
-    const isa_row *isa = isa_row_of(s->isa);
-    char text[512], shape[96];
-    int64_t rows = plan.m_block, gate = ffn_spec_gated(spec) ? 2 : 1, group = plan_group(&plan);
-    cmd_plan_text(&plan, text, sizeof text);
-    printf("\nn = %s: %s\n", ffn_n_class_name(n_class), text);
-    tiles_text(spec, &plan, text, sizeof text);
-    printf("  registers of %d: %s (rows x panels of %d columns; %d lanes)\n", isa->registers, text, FFN_PANEL,
-           isa->lanes);
-    report_table table = report_begin(columns, sizeof columns / sizeof columns[0], true);
-    snprintf(shape, sizeof shape, "%lld x %lld", (long long)rows, (long long)plan.k_block);
-    size_row(&table, s, "x block", shape, rows * plan.k_block * F32_BYTES);
-    snprintf(shape, sizeof shape, "%s%lld x %lld", gate == 2 ? "2 x " : "", (long long)rows, (long long)plan.f_block);
-    size_row(&table, s, "hidden block", shape, gate * rows * plan.f_block * F32_BYTES);
-    snprintf(shape, sizeof shape, "%lld x %lld x %d", (long long)group, (long long)plan.k_block, FFN_PANEL);
-    size_row(&table, s, "panels, expand", shape, group * plan.k_block * FFN_PANEL * F32_BYTES);
-    snprintf(shape, sizeof shape, "%lld x %lld x %d", (long long)group, (long long)plan.f_block, FFN_PANEL);
-    size_row(&table, s, "panels, contract", shape, group * plan.f_block * FFN_PANEL * F32_BYTES);
-    size_row(&table, s, "scratch of a thread", "", plan_scratch_bytes(spec, &plan));
-    if (!report_end(&table))
-        return CMD_FAILED;
-    double flops_of_row = 2.0 * (double)spec->d_model * (double)spec->d_ff * (double)(gate + 1);
-    print_bound(s, n, flops_of_row, weight_bytes);
+/* What the planner knows: the machine, and the tables. A file that was named must be good; the user's own is passed
+ * over with a note, as a program does. */
+static int know(settings *s) {
+    ffn_diag diag = {0}, remarks[TUNED_TABLES_MAX];
+    s->here = ffn_isa_supported(s->isa);
+    if (s->here)
+        machine_read_calibrated(&s->planner.machine, &diag);
+    else if (ffn_machine_generic(s->isa, &s->planner.machine, &diag))
+        return cmd_diag(s->command, &diag);
+    if (*diag.text)
+        cmd_note(s->command, "%s", diag.text);
+    s->planner.machine_name = ffn_machine_name();
+    s->planner.threads = (int32_t)s->threads;
+    tuned_tables_load(cmd_tuned(s->tuned), &s->planner.tables, remarks);
+    if (*remarks[0].text)
+        return cmd_error(s->command, CMD_FAILED, "%s", remarks[0].text);
+    if (*remarks[1].text)
+        cmd_note(s->command, "%s", remarks[1].text);
     return CMD_OK;
 }
 
@@ -171,41 +271,43 @@ static int explain(settings *s, const ffn_spec *spec) {
     char text[FFN_SPEC_TEXT_BYTES] = "", sizes[3][24], packed[24];
     if (ffn_packed_bytes(spec, &packed_bytes, &diag) || ffn_spec_format(spec, text, sizeof text, &diag))
         return cmd_diag(s->command, &diag);
-    s->here = ffn_isa_supported(s->isa);
-    if (s->here)
-        ffn_machine_read(&s->machine);
-    else if (ffn_machine_generic(s->isa, &s->machine, &diag))
-        return cmd_diag(s->command, &diag);
-    bytes_text(s->machine.l1_bytes, sizes[0]);
-    bytes_text(s->machine.l2_bytes, sizes[1]);
-    bytes_text(s->machine.l3_bytes, sizes[2]);
+    int status = know(s);
+    if (status)
+        return status;
+    const ffn_machine *machine = &s->planner.machine;
+    bytes_text(machine->l1_bytes, sizes[0]);
+    bytes_text(machine->l2_bytes, sizes[1]);
+    bytes_text(machine->l3_bytes, sizes[2]);
     bytes_text((int64_t)packed_bytes, packed);
-    printf("%s\n", text);
-    printf("isa %s on %s: L1 %s, L2 %s, L3 %s\n", ffn_isa_name(s->isa),
-           s->here ? "this machine" : "the ISA's generic machine", sizes[0], sizes[1], sizes[2]);
-    printf("packed weights %s: %s\n", packed, level_text(&s->machine, (int64_t)packed_bytes));
+    if (!s->json) {
+        printf("%s\n", text);
+        printf("isa %s on %s: L1 %s, L2 %s, L3 %s\n", ffn_isa_name(s->isa),
+               s->here ? "this machine" : "the ISA's generic machine", sizes[0], sizes[1], sizes[2]);
+        printf("packed weights %s: %s\n", packed, level_text(machine, (int64_t)packed_bytes));
+    }
     if (s->isa == FFN_ISA_PORTABLE) {
-        printf("the portable kernel has no plan: plain C, one loop for every spec\n");
+        if (!s->json)
+            printf("the portable kernel has no plan: plain C, one loop for every spec\n");
         return CMD_OK;
     }
     if (s->here)
         s->rates = measure(s->isa, (int64_t)packed_bytes);
-    for (ffn_n_class n_class = FFN_N_1; n_class < FFN_N_CLASSES && !ferror(stdout); n_class++) {
-        if (s->n && ffn_n_class_of(s->n) != n_class)
-            continue;
-        int status = explain_class(s, spec, n_class, s->n ? s->n : examples[n_class], (int64_t)packed_bytes);
-        if (status)
-            return status;
+    for (ffn_n_class n_class = FFN_N_1; n_class < FFN_N_CLASSES && !ferror(stdout) && !status; n_class++) {
+        if (!s->n || ffn_n_class_of(s->n) == n_class)
+            status = explain_class(s, spec, n_class, s->n ? s->n : examples[n_class], (int64_t)packed_bytes);
     }
-    return CMD_OK;
+    return status;
 }
 
 static int run(const cmd *command, int argc, char **argv) {
-    settings s = {.command = command};
+    settings s = {.command = command, .threads = 1, .tuned = "default"};
     const option_row table[] = {
         {"n", 'n', OPTION_COUNT, &s.n, "N", "the class of N rows alone (default: every class)", NULL},
         {"isa", 0, OPTION_ISA, &s.isa, "ISA", "default: the best here; any that code is generated for", NULL},
         {"plan", 0, OPTION_TEXT, &s.changes, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
+        {"tuned", 0, OPTION_TEXT, &s.tuned, CMD_TUNED_ARGUMENT, "where tuned plans are (default: default)", NULL},
+        {"threads", 0, OPTION_COUNT, &s.threads, "T", "that share a run: which tuned plans fit (default 1)", NULL},
+        {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a class", NULL},
         {0}};
     int operands, status;
     ffn_spec spec;
@@ -216,12 +318,16 @@ static int run(const cmd *command, int argc, char **argv) {
         return status;
     if (s.isa == FFN_ISA_AUTO)
         s.isa = ffn_isa_best();
-    return explain(&s, &spec);
+    if (s.threads > THREADS_MAX)
+        return cmd_error(command, CMD_USAGE, "--threads: at most %d", THREADS_MAX);
+    status = explain(&s, &spec);
+    tuned_tables_free(&s.planner.tables);
+    return status;
 }
 
 const cmd cmd_explain = {"explain",
                          "SPEC [options]",
-                         "Prints the plan of a spec: tiles, registers, bytes in each cache level, bound.",
+                         "Prints the plan of a spec, who chose it, tiles, registers, bytes in each cache level, bound.",
                          NULL,
                          run,
                          false};

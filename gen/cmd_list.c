@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "isa.h"
 #include "json.h"
+#include "machine.h"
 #include "machine_text.h"
 #include "options.h"
 #include "report.h"
@@ -15,9 +16,10 @@
 
 /* The table is printed once all of its widths are known; JSON lines go out one by one. */
 typedef struct listing {
+    const cmd *command;
     bool json, failed;
     report_table table;
-    char below[FFN_DESCRIBE_BYTES]; /* the table, or all there is */
+    char below[MACHINE_TEXT_BYTES + 256]; /* the table, or all there is */
 } listing;
 
 static void list_presets(listing *list) {
@@ -100,19 +102,38 @@ static void list_isas(listing *list) {
     ffn_cpu_describe(NULL, 1, list->below, sizeof list->below, NULL);
 }
 
+static void machine_json(listing *list, const ffn_machine *machine) {
+    json_line line = json_begin();
+    json_text(&line, "machine", ffn_machine_name());
+    json_integer(&line, "l1_bytes", machine->l1_bytes);
+    json_integer(&line, "l2_bytes", machine->l2_bytes);
+    json_integer(&line, "l3_bytes", machine->l3_bytes);
+    json_flag(&line, "calibrated", machine->fma_mflops != 0);
+    if (machine->fma_mflops) {
+        json_integer(&line, "fma_mflops", machine->fma_mflops);
+        json_integer(&line, "l1_mbs", machine->l1_mbs);
+        json_integer(&line, "l2_mbs", machine->l2_mbs);
+        json_integer(&line, "l3_mbs", machine->l3_mbs);
+        json_integer(&line, "memory_mbs", machine->memory_mbs);
+    }
+    list->failed = !json_end(&line);
+}
+
 /* As --machine of emit reads it, unless it is JSON. */
 static void list_machine(listing *list) {
     ffn_machine machine;
-    ffn_machine_read(&machine);
+    ffn_diag remark;
+    char lines[MACHINE_TEXT_BYTES];
+    machine_read_calibrated(&machine, &remark);
+    if (*remark.text)
+        cmd_note(list->command, "%s", remark.text);
     if (list->json) {
-        json_line line = json_begin();
-        json_integer(&line, "l1_bytes", machine.l1_bytes);
-        json_integer(&line, "l2_bytes", machine.l2_bytes);
-        json_integer(&line, "l3_bytes", machine.l3_bytes);
-        list->failed = !json_end(&line);
+        machine_json(list, &machine);
         return;
     }
-    list->failed = machine_format(&machine, list->below, NULL) != FFN_OK;
+    list->failed = machine_format(&machine, lines, NULL) != FFN_OK;
+    snprintf(list->below, sizeof list->below, "# %s\n%s%s", ffn_machine_name(), list->failed ? "" : lines,
+             machine.fma_mflops ? "" : "# rates: not measured, usual ones are taken (ffngen calibrate)\n");
 }
 
 static const struct {
@@ -126,7 +147,7 @@ static const char *subject_at(size_t i) {
 }
 
 static int run(const cmd *command, int argc, char **argv) {
-    listing list = {0};
+    listing list = {.command = command};
     const option_row table[] = {{"json", 0, OPTION_FLAG, &list.json, NULL, "one JSON object a line", NULL}, {0}};
     int operands, status;
     if (!options_parse(command, table, argc, argv, &operands, &status))

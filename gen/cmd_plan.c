@@ -22,15 +22,15 @@ static bool parse_tiles(const char *text, ffn_plan *plan) {
 
 ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag) {
     ffn_plan changed = *plan;
+    int32_t row_split = (int32_t)plan->row_split;
     const struct {
         const char *name;
         int64_t *wide;
         int32_t *narrow;
-    } fields[] = {{"m_block", &changed.m_block, NULL},
-                  {"f_block", &changed.f_block, NULL},
-                  {"k_block", &changed.k_block, NULL},
-                  {"unroll", NULL, &changed.unroll},
-                  {"prefetch", NULL, &changed.prefetch}};
+    } fields[] = {{"m_block", &changed.m_block, NULL},   {"f_block", &changed.f_block, NULL},
+                  {"k_block", &changed.k_block, NULL},   {"unroll", NULL, &changed.unroll},
+                  {"prefetch", NULL, &changed.prefetch}, {"ahead", NULL, &changed.ahead},
+                  {"row_split", NULL, &row_split},       {"vector_bits", NULL, &changed.vector_bits}};
     for (const char *item = changes; *item;) {
         size_t length = strcspn(item, ",");
         char text[256], *value;
@@ -60,6 +60,7 @@ ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag) 
         else
             *fields[field].narrow = number;
     }
+    changed.row_split = (ffn_row_split)row_split;
     *plan = changed;
     return FFN_OK;
 }

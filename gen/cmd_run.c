@@ -136,6 +136,7 @@ static int print_result(const settings *s, const work *w) {
         json_integer(&line, "n", w->n);
         json_integer(&line, "threads", 1);
         json_text(&line, "plan", plan);
+        json_text(&line, "plan_from", cmd_plan_origin_name(info.plan_from));
         json_text(&line, "source", cmd_origin_name(info.source));
         json_flag(&line, "verified", info.verified);
         json_number(&line, "compile_ms", info.compile_ms);

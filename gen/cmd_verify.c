@@ -4,6 +4,7 @@
 #include "cmd.h"
 #include "ffn_blas.h"
 #include "json.h"
+#include "machine.h"
 #include "options.h"
 #include "report.h"
 
@@ -54,7 +55,7 @@ static option_counts rows_to_try(const settings *s, const ffn_spec *spec) {
     for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++) {
         ffn_machine machine;
         ffn_plan plan;
-        ffn_machine_read(&machine);
+        machine_read_calibrated(&machine, NULL);
         if (!ffn_isa_supported(isa) || ffn_plan_make(spec, isa, FFN_N_17_UP, &machine, &plan, NULL))
             continue;
         for (int64_t off = -1; off <= 1; off++) {

@@ -14,6 +14,7 @@
 #include "link.h"
 #include "nest.h"
 #include "object.h"
+#include "plan.h"
 
 #if !defined(FFNGEN_LLVM_VERSION)
 #include <llvm/Config/llvm-config.h>
@@ -51,7 +52,7 @@ static ffn_status compile(void *argument, ffn_diag *diag) {
     if (status)
         return status;
     ir g;
-    ir_begin(&g, j->isa, name);
+    ir_begin(&g, j->isa, plan_lanes(j->plan), name);
     LLVMContextSetDiagnosticHandler(g.context, ignore_diagnostic, NULL);
     nest_build(&g, j->spec, j->plan, &j->layout, j->graph);
     status = calls_go_on(diag);

@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cmd *const commands[] = {&cmd_run,  &cmd_verify, &cmd_bench, &cmd_explain, &cmd_emit,
-                                      &cmd_pack, &cmd_list,   &cmd_cache, &cmd_demo,    NULL};
+static const cmd *const commands[] = {&cmd_run,       &cmd_verify, &cmd_bench,        &cmd_explain,
+                                      &cmd_emit,      &cmd_pack,   &cmd_list,         &cmd_cache,
+                                      &cmd_calibrate, &cmd_demo,   &cmd_tuned_tables, NULL};
 
 static const char *command_name_at(size_t i) {
     return commands[i] ? commands[i]->name : NULL;
@@ -22,7 +23,7 @@ static void print_help(void) {
            "Generates, runs and measures feed-forward-network kernels specialised to one shape and activation.\n\n"
            "commands:\n");
     for (const cmd *const *command = commands; *command; command++)
-        printf("  %-8s  %s\n", (*command)->name, (*command)->summary);
+        printf("  %-9s  %s\n", (*command)->name, (*command)->summary);
     printf("\nA SPEC is a preset (bert-base) or a text such as d512-f2048-relu-bias or d4096-f14336-swiglu.\n"
            "'ffngen COMMAND --help' tells the rest; 'ffngen --version' the versions.\n"
            "Exit status: 0 done, 1 a check or the work failed, 2 bad usage.\n");

@@ -8,10 +8,10 @@
 static const char *const cet_flags[] = {"cf-protection-branch", "cf-protection-return", NULL};
 static const char *const pac_flags[] = {"branch-target-enforcement", "sign-return-address", NULL};
 
-void ir_begin(ir *g, const isa_row *isa, const char *module_name) {
+void ir_begin(ir *g, const isa_row *isa, int32_t lanes, const char *module_name) {
     memset(g, 0, sizeof *g);
     g->isa = isa;
-    g->lanes = isa->lanes;
+    g->lanes = lanes;
     g->context = LLVMContextCreate();
     g->module = LLVMModuleCreateWithNameInContext(module_name, g->context);
     g->builder = LLVMCreateBuilderInContext(g->context);
@@ -22,8 +22,8 @@ void ir_begin(ir *g, const isa_row *isa, const char *module_name) {
     g->i64 = LLVMInt64TypeInContext(g->context);
     g->f32 = LLVMFloatTypeInContext(g->context);
     g->pointer = LLVMPointerTypeInContext(g->context, 0);
-    g->vector = LLVMVectorType(g->f32, (unsigned)isa->lanes);
-    g->word_vector = LLVMVectorType(g->i32, (unsigned)isa->lanes);
+    g->vector = LLVMVectorType(g->f32, (unsigned)lanes);
+    g->word_vector = LLVMVectorType(g->i32, (unsigned)lanes);
     LLVMSetTarget(g->module, isa->triple);
     for (const char *const *flag = isa->arch == FFN_ARCH_X86_64 ? cet_flags : pac_flags; *flag; flag++)
         LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorOverride, *flag, strlen(*flag),

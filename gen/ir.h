@@ -23,7 +23,8 @@ typedef struct ir {
 
 typedef enum ir_linkage { IR_ENTRY, IR_INTERNAL } ir_linkage;
 
-void ir_begin(ir *g, const isa_row *isa, const char *module_name);
+/* `lanes` of a vector: the ISA's own or, where a plan says so, fewer. */
+void ir_begin(ir *g, const isa_row *isa, int32_t lanes, const char *module_name);
 void ir_end(ir *g);
 
 /* Adds a function with the attributes every kernel needs and leaves the builder in its entry block. */

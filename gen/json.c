@@ -39,11 +39,19 @@ void json_number(json_line *line, const char *key, double value) {
     added(line, number(line->object, key, value));
 }
 
-void json_number_in(json_line *line, const char *group, const char *key, double value) {
+static cJSON *group_of(const json_line *line, const char *group) {
     cJSON *object = cJSON_GetObjectItemCaseSensitive(line->object, group);
-    if (!object)
-        object = cJSON_AddObjectToObject(line->object, group);
+    return object ? object : cJSON_AddObjectToObject(line->object, group);
+}
+
+void json_number_in(json_line *line, const char *group, const char *key, double value) {
+    cJSON *object = group_of(line, group);
     added(line, object ? number(object, key, value) : NULL);
+}
+
+void json_text_in(json_line *line, const char *group, const char *key, const char *value) {
+    cJSON *object = group_of(line, group);
+    added(line, object ? cJSON_AddStringToObject(object, key, value) : NULL);
 }
 
 void json_bits(json_line *line, const char *key, uint64_t value) {

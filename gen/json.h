@@ -19,6 +19,7 @@ void json_integer(json_line *line, const char *key, int64_t value);
 void json_number(json_line *line, const char *key, double value);
 /* The same inside the object `group` of the line, made when first named. */
 void json_number_in(json_line *line, const char *group, const char *key, double value);
+void json_text_in(json_line *line, const char *group, const char *key, const char *value);
 /* "0x0123456789abcdef": more digits than a JSON number holds. */
 void json_bits(json_line *line, const char *key, uint64_t value);
 /* Prints and frees. False if the line is not out, whole. */

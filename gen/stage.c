@@ -162,7 +162,7 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
         ffn_tile tile = plan->tiles[i];
         if (tile.panels * FFN_PANEL > s->columns)
             continue; /* wider than the whole stage: never called */
-        w.chains_at_once[i] = plan_chains_at_once(plan->isa, tile, s->chains);
+        w.chains_at_once[i] = plan_chains_at_once(plan_lanes(plan), tile, s->chains);
         /* With one row tile a turn fetches as many lines as it reads, shared by the streams. */
         int32_t group = plan_group(plan), most_lines = (unroll * tile.panels + group - 1) / group;
         tile_shape shape = {
@@ -176,6 +176,7 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .whole_turns = whole_turns,
             .prefetch = w.prefetch * tile.panels < most_lines ? w.prefetch * tile.panels : most_lines,
             .streams = group,
+            .ahead = plan->ahead,
             .fetch_soon = s->fetch_soon,
             .add_zero = s->add_zero,
             .activation = s->activation,

@@ -7,7 +7,7 @@
 #include "formula_ir.h"
 
 #define ROWS_MAX 16
-#define VECTORS_MAX 16
+#define VECTORS_MAX 32 /* PLAN_PANELS_MAX panels of four vectors each */
 #define CHAINS_MAX 4
 #define ROWS_PER_POINTER 3
 #define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + ROWS_MAX + 3)
@@ -102,6 +102,10 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
     for (int32_t line = 0; at->next && line < s->prefetch; line++)
         for (int32_t p = 0; p < s->streams; p++)
             ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), IR_CACHE_2);
+    for (int32_t line = 0; s->ahead && line < unroll * s->k_step; line++)
+        for (int32_t p = 0; p < s->panels; p++)
+            ir_prefetch(g, ir_at_const(g, at->b, p * s->panel_stride + (int64_t)(s->ahead + line) * FFN_PANEL),
+                        IR_CACHE_1);
     for (int32_t u = 0; u < unroll; u++)
         for (int32_t c = 0; c < s->chains; c++)
             step(t, acc, c, at, (int64_t)u * s->k_step + c);

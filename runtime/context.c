@@ -1,7 +1,7 @@
 /* context.c: options -> a context
  *
- * Creating one reads the machine and nothing else: the store's folder and the compiler library are first looked at when
- * a kernel is prepared. */
+ * Creating one touches no file: the tables of tuned plans and the machine are first looked at when a kernel is made,
+ * the store's folder and the compiler library when one is prepared. */
 #include "context.h"
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "isa.h"
 #include "kernel_handle.h"
 #include "plan.h"
+#include "user_path.h"
 
 /* The ISA of a context: the one asked for, else the plan's, else the best of this CPU. */
 static ffn_status resolve_isa(const ffn_options *options, ffn_isa *isa, ffn_diag *diag) {
@@ -56,6 +57,10 @@ static ffn_status check_options(const ffn_options *options, ffn_diag *diag) {
         (options->product != NULL && options->product->multiply == NULL)) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "options: a source needs its build or find, a product its multiply");
     }
+    if (options->threads < 0) {
+        return diag_fail(diag, FFN_BAD_ARGUMENT, "options: threads %d: it must be 1 or more, or 0 for 1",
+                         (int)options->threads);
+    }
     const uint32_t tools = FFN_TOOL_PERF_MAP | FFN_TOOL_GDB;
     if ((options->tools & ~tools) != 0) {
         return diag_fail(diag, FFN_BAD_ARGUMENT, "options: tools 0x%x: only the FFN_TOOL_* bits 0x%x mean anything",
@@ -77,10 +82,26 @@ static bool make_parts(const ffn_options *options, ffn_context *made) {
            (made->compiler != NULL || !wants_compiler);
 }
 
+/* Absolute, so that a later chdir does not lead to another file; "" stays. */
+static ffn_status name_tuned(const char *file, ffn_context *made, ffn_diag *diag) {
+    ffn_diag problem;
+    if (file == NULL) {
+        return FFN_OK;
+    }
+    if (*file == '\0') {
+        made->tuned = calloc(1, 1);
+        return made->tuned != NULL ? FFN_OK : diag_fail(diag, FFN_OUT_OF_MEMORY, "context: no memory for its tables");
+    }
+    made->tuned = user_path_absolute(file, "file", &problem);
+    return made->tuned != NULL ? FFN_OK : diag_fail(diag, problem.status, "options: tuned: %s", problem.text);
+}
+
 static void free_context(ffn_context *context) {
     if (context->kernels != NULL) {
         kernel_free_list(cache_destroy(context->kernels));
     }
+    tuned_tables_free(&context->planner.tables);
+    free(context->tuned);
     store_destroy(context->store);
     compiler_destroy(context->compiler);
     pthread_cond_destroy(&context->built);
@@ -117,17 +138,21 @@ ffn_status ffn_context_create(const ffn_options *options, ffn_context **context,
     made->tools = options->tools;
     made->source = options->source;
     made->product = options->product;
+    made->planner.threads = options->threads != 0 ? options->threads : 1;
     if (options->machine != NULL) {
-        made->machine = *options->machine;
-    } else {
-        ffn_machine_read(&made->machine);
+        made->has_machine = true;
+        made->planner.machine = *options->machine;
     }
     if (options->plan != NULL) {
         made->has_plan = true;
         made->plan = *options->plan;
+        made->planner.given = &made->plan;
     }
-    status = make_parts(options, made) ? context_fork_watch(made, diag)
-                                       : diag_fail(diag, FFN_OUT_OF_MEMORY, "context: no memory for its tables");
+    status = name_tuned(options->tuned, made, diag);
+    if (status == FFN_OK) {
+        status = make_parts(options, made) ? context_fork_watch(made, diag)
+                                           : diag_fail(diag, FFN_OUT_OF_MEMORY, "context: no memory for its tables");
+    }
     if (status != FFN_OK) {
         free_context(made);
         return status;
@@ -160,13 +185,4 @@ void ffn_context_counters(ffn_context *context, ffn_counters *counters) {
                                .evicted = counts[CONTEXT_EVICTED],
                                .fell_back = counts[CONTEXT_FELL_BACK],
                                .failed = counts[CONTEXT_FAILED]};
-}
-
-ffn_status context_plan(const ffn_context *context, const ffn_spec *spec, ffn_n_class n_class, ffn_plan *plan,
-                        ffn_diag *diag) {
-    if (context->has_plan) {
-        *plan = context->plan;
-        return ffn_plan_check(spec, plan, diag);
-    }
-    return ffn_plan_make(spec, context->isa, n_class, &context->machine, plan, diag);
 }

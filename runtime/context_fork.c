@@ -1,8 +1,8 @@
 /* context_fork.c: fork() -> a child in which every context works
  *
  * The child has only the thread that forked. Whatever lock another thread held would stay held for ever, so all locks
- * are taken before and released on both sides. A build that another thread had under way will never end: whoever waits
- * for it in the child must not. */
+ * are taken before and released on both sides. What another thread had under way, a build or the reading of tables,
+ * will never end: whoever waits for it in the child must not. */
 #include "kernel_handle.h"
 
 #include "diag.h"
@@ -40,6 +40,8 @@ static void abandon_builds(cache_entry *entry) {
 static void in_child(void) {
     for (ffn_context *c = watched; c != NULL; c = c->next) {
         cache_each(c->kernels, abandon_builds);
+        if (atomic_load_explicit(&c->planning, memory_order_relaxed) == CONTEXT_READING) /* whoever reads is not here */
+            atomic_store_explicit(&c->planning, CONTEXT_UNPLANNED, memory_order_relaxed);
         c->built = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited on it are not here */
     }
     after_fork();

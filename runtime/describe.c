@@ -27,6 +27,10 @@ ffn_status ffn_kernel_describe(const ffn_kernel *kernel, int64_t n, char *text, 
                                           [FFN_FROM_STORE] = "disk",
                                           [FFN_FROM_IMAGE] = "memory",
                                           [FFN_FROM_NATIVE] = "native"};
+    static const char *const choosers[] = {[FFN_PLAN_MODEL] = "planned by the model",
+                                           [FFN_PLAN_TUNED] = "tuned here",
+                                           [FFN_PLAN_HINT] = "tuned on another machine",
+                                           [FFN_PLAN_GIVEN] = "its plan given"};
     if (kernel == NULL || text == NULL || n < 0)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "kernel and text must not be NULL and n not be negative");
     const ffn_spec *spec = ffn_kernel_spec(kernel);
@@ -45,12 +49,13 @@ ffn_status ffn_kernel_describe(const ffn_kernel *kernel, int64_t n, char *text, 
     status = ffn_plan_format(&info.plan, plan, sizeof plan, diag);
     if (status != FFN_OK)
         return status;
-    const char *origin = origins[info.source], *verified = info.verified ? "verified" : "not verified";
+    const char *origin = origins[info.source], *verified = info.verified ? "verified" : "not verified",
+               *chooser = choosers[info.plan_from];
     if (info.source == FFN_FROM_NATIVE) /* how large it is nobody knows */
-        snprintf(made, sizeof made, "%s %s %s %s", spec_text, plan, origin, verified);
+        snprintf(made, sizeof made, "%s %s %s %s, %s", spec_text, plan, origin, verified, chooser);
     else
-        snprintf(made, sizeof made, "%s %s image %.1f KiB (code %.1f KiB) %s %s", spec_text, plan,
-                 (double)info.image_bytes / 1024, (double)info.code_bytes / 1024, origin, verified);
+        snprintf(made, sizeof made, "%s %s image %.1f KiB (code %.1f KiB) %s %s, %s", spec_text, plan,
+                 (double)info.image_bytes / 1024, (double)info.code_bytes / 1024, origin, verified, chooser);
     return hand_out(made, text, text_bytes, diag);
 }
 

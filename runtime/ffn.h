@@ -139,10 +139,17 @@ FFN_API ffn_isa ffn_isa_best(void);
 /* What planning needs to know of a machine. The bits of results never depend on it. */
 typedef struct ffn_machine {
     int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches one core can use; l3 0 where there is none */
+    /* What one core can do, as `ffngen calibrate` measures it; 0 where that was not done: usual rates are taken then.
+     */
+    int64_t fma_mflops;                         /* multiply-adds from registers, 10^6 operations a second */
+    int64_t l1_mbs, l2_mbs, l3_mbs, memory_mbs; /* reading from that level, 10^6 bytes a second */
 } ffn_machine;
 
 /* The caches of this machine, read from the system; a cache it does not report gets a usual size. */
 FFN_API void ffn_machine_read(ffn_machine *machine);
+/* The name that tuned plans and measured rates of this machine carry: the CPU's own name and its model numbers, 1 to
+ * 127 printable characters, the same for every machine of a kind. Constant; thread-safe. */
+FFN_API const char *ffn_machine_name(void);
 /* The fixed machine of templates/isas.def that ahead-of-time emission plans for. */
 FFN_API ffn_status ffn_machine_generic(ffn_isa isa, ffn_machine *machine, ffn_diag *diag);
 
@@ -163,6 +170,13 @@ typedef struct ffn_tile {
     int32_t panels;
 } ffn_tile;
 
+/* How the rows of a block are cut into row tiles. */
+typedef enum ffn_row_split {
+    FFN_ROWS_LEAST_WORK, /* what is left below two of the tallest tile by what takes the least work: 7 = 4 + 3 */
+    FFN_ROWS_TALLEST,    /* always the tallest that fits: 7 = 6 + 1 */
+    FFN_ROW_SPLITS
+} ffn_row_split;
+
 /* A plan is data; it changes the speed and never the bits. */
 typedef struct ffn_plan {
     ffn_isa isa;
@@ -172,6 +186,9 @@ typedef struct ffn_plan {
     int64_t k_block;  /* terms of d_model summed before the partial sums go back to scratch */
     int32_t unroll;   /* k steps in one turn of the hot loop */
     int32_t prefetch; /* cache lines of the next panels prefetched into L2 in one turn of the hot loop; 0: none */
+    int32_t ahead;    /* how many cache lines ahead of its own place in the weights a tile prefetches; 0: it does not */
+    ffn_row_split row_split;
+    int32_t vector_bits; /* of the vectors in use: 0: the ISA's own; 256 on AVX-512: half as wide, as many registers */
     int32_t tile_count;
     ffn_tile tiles[FFN_TILES_MAX]; /* tallest first, for one height widest first; the last is 1x1 */
 } ffn_plan;
@@ -181,7 +198,8 @@ FFN_API ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class 
                                  ffn_plan *plan, ffn_diag *diag);
 /* BAD_ARGUMENT if code for this plan cannot be generated or would spill registers. */
 FFN_API ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag);
-/* One line: "avx2 17+ m96 f384 k768 u4 p1 6x1 5x1 4x1 1x1"; parse reads it back, and does not check it. */
+/* One line: "avx2 17+ m96 f384 k768 u4 p1 6x1 5x1 4x1 1x1"; after p, where they are not 0, a<ahead>, r<row_split> and
+ * v<vector_bits>. parse reads it back, and does not check it. */
 FFN_API ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag);
 FFN_API ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag);
 
@@ -300,7 +318,10 @@ typedef struct ffn_options { /* all zero is the default */
                                    relative one is meant from the folder that is current at create */
     const ffn_product *product; /* NULL: verification runs without check (c) */
     const ffn_machine *machine; /* NULL: ffn_machine_read */
-    const ffn_plan *plan;       /* NULL: ffn_plan_make; else used for every class (tests, tuning) */
+    const ffn_plan *plan;       /* NULL: tuned, else ffn_plan_make; else used for every class (tests, tuning) */
+    const char *tuned;          /* file of tuned plans (docs/tuned.md) that is looked into before the user's own,
+                                   $XDG_CONFIG_HOME/ffngen/tuned or ~/.config/ffngen/tuned; NULL: that one alone; "": neither */
+    int32_t threads;            /* that will share a run: which tuned plans fit; 0: 1 */
     const char *store;  /* folder of the disk store; NULL: $XDG_CACHE_HOME/ffngen or ~/.cache/ffngen; "": none */
     size_t store_bytes; /* the store's limit; 0: FFN_STORE_BYTES_DEFAULT */
     size_t cache_bytes; /* memory for kernels before those that nobody holds go; 0: FFN_CACHE_BYTES_DEFAULT */
@@ -317,7 +338,8 @@ typedef struct ffn_counters {
 } ffn_counters;
 
 /* Options are copied, their texts too; what the other pointers name must outlive the context. Thread-safe from then
- * on. The disk store and the compiler are not touched before the first ffn_kernel_prepare. */
+ * on. Tuned plans and what was measured of the machine are read when the first kernel is created, the disk store and the
+ * compiler are not touched before the first ffn_kernel_prepare. */
 FFN_API ffn_status ffn_context_create(const ffn_options *options, ffn_context **context, ffn_diag *diag);
 /* NULL is allowed. Every kernel of the context must have been destroyed. */
 FFN_API void ffn_context_destroy(ffn_context *context);
@@ -332,8 +354,8 @@ FFN_API void ffn_kernel_destroy(ffn_kernel *kernel);
 /* Finds the class of n in memory, in the store or builds it, verifies and publishes it. One thread builds a class,
  * others wait for it. On failure the kernel still runs, by another class or by the portable kernel; the status says
  * why. Other threads may run the kernel meanwhile: calls that begin later use the new code. On success diag may hold a
- * remark, said once a context, that the store could not be used. Compiling needs 1 MiB
- * of stack. */
+ * remark, said once a context, that the store or a file of tuned plans or measured rates could not be used. Compiling
+ * needs 1 MiB of stack. */
 FFN_API ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag);
 /* Publishes an image made earlier for this spec (`ffngen emit --format image`) after checking it. */
 FFN_API ffn_status ffn_kernel_load(ffn_kernel *kernel, const void *image, size_t image_bytes, ffn_diag *diag);
@@ -346,10 +368,14 @@ typedef enum ffn_origin {
     FFN_FROM_NATIVE /* ffn_source.find */
 } ffn_origin;
 
+/* Where a plan came from. A hint is a tuned plan of another machine: used where this one has none. */
+typedef enum ffn_plan_origin { FFN_PLAN_MODEL, FFN_PLAN_TUNED, FFN_PLAN_HINT, FFN_PLAN_GIVEN } ffn_plan_origin;
+
 typedef struct ffn_kernel_info {
-    ffn_isa isa;       /* of the code that would serve n */
-    ffn_origin source; /* where it came from; IMAGE: ffn_kernel_load */
-    ffn_plan plan;     /* tile_count 0 for the portable kernel */
+    ffn_isa isa;               /* of the code that would serve n */
+    ffn_origin source;         /* where it came from; IMAGE: ffn_kernel_load */
+    ffn_plan plan;             /* tile_count 0 for the portable kernel */
+    ffn_plan_origin plan_from; /* who chose it; GIVEN for images and native code with a plan of their own */
     bool verified;
     double compile_ms, verify_ms, load_ms;
     size_t image_bytes, code_bytes;

@@ -14,20 +14,20 @@
 
 /* Scratch that serves the portable kernel and every class as planned; a class the planner has no plan for adds
  * nothing. How columns are cut for threads goes by the plans too. */
-static ffn_status plan_classes(const ffn_context *context, ffn_kernel *kernel, ffn_diag *diag) {
+static ffn_status plan_classes(ffn_context *context, ffn_kernel *kernel, ffn_diag *diag) {
     const ffn_spec *spec = &kernel->shape.spec;
     size_t bytes = fallback_scratch_bytes(spec);
     for (int c = 0; c < FFN_N_CLASSES; ++c) {
-        ffn_plan plan;
+        plan_choice choice;
         kernel->planned_panels[c] = 1;
-        const ffn_status status = context_plan(context, spec, (ffn_n_class)c, &plan, NULL);
+        const ffn_status status = context_plan(context, spec, context->isa, (ffn_n_class)c, &choice, NULL);
         if (status == FFN_OUT_OF_MEMORY) {
             return diag_fail(diag, status, "kernel: no memory to plan it");
         }
         if (status == FFN_OK) {
-            size_t need = (size_t)plan_scratch_bytes(spec, &plan);
+            size_t need = (size_t)plan_scratch_bytes(spec, &choice.plan);
             bytes = need > bytes ? need : bytes;
-            kernel->planned_panels[c] = plan_group(&plan);
+            kernel->planned_panels[c] = plan_group(&choice.plan);
         }
     }
     kernel->planned_scratch_bytes = bytes;
@@ -142,6 +142,7 @@ void ffn_kernel_inspect(const ffn_kernel *kernel, int64_t n, ffn_kernel_info *in
     *info = (ffn_kernel_info){.isa = (ffn_isa)header->isa,
                               .source = slot->code.origin,
                               .plan = header->plan,
+                              .plan_from = slot->code.plan_from,
                               .verified = slot->code.verified,
                               .compile_ms = slot->code.compile_ms,
                               .verify_ms = slot->code.verify_ms,

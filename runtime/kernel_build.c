@@ -86,10 +86,10 @@ static const kernel_slot *own_code(const ffn_kernel *kernel, ffn_n_class n_class
 }
 
 /* One attempt to get the code of a class. */
-static ffn_status attempt(ffn_kernel *kernel, ffn_n_class n_class, const ffn_plan *plan, ffn_diag *remark,
+static ffn_status attempt(ffn_kernel *kernel, ffn_n_class n_class, const plan_choice *choice, ffn_diag *remark,
                           ffn_diag *diag) {
     kernel_code code;
-    ffn_status status = kernel_code_obtain(kernel->context, &kernel->shape, plan, &code, remark, diag);
+    ffn_status status = kernel_code_obtain(kernel->context, &kernel->shape, choice, &code, remark, diag);
     if (status == FFN_OK) {
         status = publish_code(kernel, n_class, &code, diag);
     }
@@ -101,7 +101,7 @@ static ffn_status attempt(ffn_kernel *kernel, ffn_n_class n_class, const ffn_pla
 
 /* The answer for a class that has no code yet: this thread's attempt, or the one under way in another. UNSUPPORTED is
  * an answer for good; after any other failure the next thread that asks tries again. */
-static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, const ffn_plan *plan, ffn_diag *remark,
+static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, const plan_choice *choice, ffn_diag *remark,
                           ffn_diag *diag) {
     ffn_context *context = kernel->context;
     kernel_build *build = &kernel->builds[n_class];
@@ -125,7 +125,7 @@ static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, const ffn_pla
     pthread_mutex_unlock(&context->builds);
 
     ffn_diag failure = {.status = FFN_OK};
-    ffn_status status = attempt(kernel, n_class, plan, remark, &failure);
+    ffn_status status = attempt(kernel, n_class, choice, remark, &failure);
     if (status != FFN_OK) {
         diag_fail(&failure, status, "%s", failure.text[0] != '\0' ? failure.text : ffn_status_text(status));
         diag_fail(diag, status, "%s", failure.text);
@@ -138,41 +138,22 @@ static ffn_status prepare(ffn_kernel *kernel, ffn_n_class n_class, const ffn_pla
     return status;
 }
 
-/* What the store could not do is said once a context, to the first who succeeds and listens. */
-static void take_remark(ffn_context *context, ffn_diag *diag) {
-    pthread_mutex_lock(&context->builds);
-    if (atomic_load_explicit(&context->has_remark, memory_order_relaxed)) {
-        *diag = context->remark;
-        atomic_store_explicit(&context->has_remark, false, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&context->builds);
-}
-
-static void leave_remark(ffn_context *context, const ffn_diag *remark) {
-    pthread_mutex_lock(&context->builds);
-    context->remark = *remark;
-    atomic_store_explicit(&context->has_remark, true, memory_order_relaxed);
-    pthread_mutex_unlock(&context->builds);
-}
-
 /* The way of a class that has no code yet; kept apart, for a hit should not pay for its diags. A thread that is
  * cancelled on the way would leave others waiting for its build. */
 __attribute__((noinline)) static ffn_status prepare_cold(ffn_kernel *kernel, ffn_n_class n_class, ffn_diag *diag) {
     ffn_context *context = kernel->context;
     ffn_diag remark = {.status = FFN_OK};
-    ffn_plan plan;
+    plan_choice choice;
     int cancelled;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
-    ffn_status status = context_plan(context, &kernel->shape.spec, n_class, &plan, diag);
+    ffn_status status = context_plan(context, &kernel->shape.spec, context->isa, n_class, &choice, diag);
     if (status == FFN_OK) {
-        status = prepare(kernel, n_class, &plan, &remark, diag);
+        status = prepare(kernel, n_class, &choice, &remark, diag);
     }
     if (status != FFN_OK) {
         context_count_one(context, CONTEXT_FELL_BACK);
     }
-    if (remark.text[0] != '\0') {
-        leave_remark(context, &remark);
-    }
+    context_leave_remark(context, &remark);
     pthread_setcancelstate(cancelled, NULL);
     return status;
 }
@@ -192,8 +173,8 @@ ffn_status ffn_kernel_prepare(ffn_kernel *kernel, int64_t n, ffn_diag *diag) {
     if (status == FFN_OK && diag != NULL) {
         diag->status = FFN_OK;
         diag->text[0] = '\0';
-        if (atomic_load_explicit(&context->has_remark, memory_order_relaxed)) {
-            take_remark(context, diag);
+        if (atomic_load_explicit(&context->remark_count, memory_order_relaxed) > 0) {
+            context_take_remarks(context, diag);
         }
     }
     return status;

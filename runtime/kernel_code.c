@@ -77,7 +77,7 @@ static ffn_status check_code(const ffn_context *context, const kernel_shape *sha
 ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shape, const void *bytes, size_t size,
                             kernel_code *code, ffn_diag *diag) {
     double start = now_ms();
-    kernel_code loaded = {.origin = FFN_FROM_IMAGE, .image_bytes = size};
+    kernel_code loaded = {.origin = FFN_FROM_IMAGE, .plan_from = FFN_PLAN_GIVEN, .image_bytes = size};
     ffn_status status = image_map(bytes, size, &loaded.code, diag);
     if (status != FFN_OK) {
         return status;
@@ -92,13 +92,24 @@ ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shap
     return FFN_OK;
 }
 
+static bool has_plan(const image_header *header, const ffn_plan *plan) {
+    char made[FFN_DESCRIBE_BYTES], asked[FFN_DESCRIBE_BYTES];
+    return ffn_plan_format(&header->plan, made, sizeof made, NULL) == FFN_OK &&
+           ffn_plan_format(plan, asked, sizeof asked, NULL) == FFN_OK && strcmp(made, asked) == 0;
+}
+
+/* A source may answer with another plan than was asked for: that one is its own. */
+static ffn_plan_origin plan_origin(const kernel_code *code, const plan_choice *choice) {
+    return has_plan(code->code.header, &choice->plan) ? choice->from : FFN_PLAN_GIVEN;
+}
+
 /* UNSUPPORTED where the program holds none; any other failure is an answer too: code that is wrong is not passed over
  * in silence. No tool is told: the program's own symbols name it. */
-static ffn_status obtain_native(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan,
+static ffn_status obtain_native(ffn_context *context, const kernel_shape *shape, const plan_choice *choice,
                                 kernel_code *code, ffn_diag *diag) {
     double start = now_ms();
     ffn_native native = {.scratch_bytes = 0};
-    ffn_status status = context->source->find(context->source->self, &shape->spec, plan, &native, diag);
+    ffn_status status = context->source->find(context->source->self, &shape->spec, &choice->plan, &native, diag);
     status = answer(status, diag);
     if (status != FFN_OK) {
         return status;
@@ -113,6 +124,7 @@ static ffn_status obtain_native(ffn_context *context, const kernel_shape *shape,
     if (status != FFN_OK) {
         return status;
     }
+    found.plan_from = plan_origin(&found, choice);
     context_count_one(context, CONTEXT_LOADED);
     *code = found;
     return FFN_OK;
@@ -127,12 +139,6 @@ static void release(ffn_bytes *bytes) {
     if (bytes->release != NULL) {
         bytes->release(bytes->data);
     }
-}
-
-static bool has_plan(const image_header *header, const ffn_plan *plan) {
-    char made[FFN_DESCRIBE_BYTES], asked[FFN_DESCRIBE_BYTES];
-    return ffn_plan_format(&header->plan, made, sizeof made, NULL) == FFN_OK &&
-           ffn_plan_format(plan, asked, sizeof asked, NULL) == FFN_OK && strcmp(made, asked) == 0;
 }
 
 /* Keeps an image as what it is now: verified, if it has just been. Works on a copy, for the source's bytes may be
@@ -192,18 +198,19 @@ static ffn_status find_source(ffn_context *context, const ffn_source **source, f
 }
 
 /* From the store, else built. */
-static ffn_status obtain_image(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
-                               ffn_diag *remark, ffn_diag *diag) {
+static ffn_status obtain_image(ffn_context *context, const kernel_shape *shape, const plan_choice *choice,
+                               kernel_code *code, ffn_diag *remark, ffn_diag *diag) {
     const char *identity = NULL;
     if (context->source != NULL) {
         identity = context->source->identity;
     } else if (context->compiler != NULL) {
         identity = compiler_identity(context->compiler, context->store != NULL ? remark : NULL);
     }
-    const store_key key = {.spec = &shape->spec, .plan = plan, .identity = identity};
+    const store_key key = {.spec = &shape->spec, .plan = &choice->plan, .identity = identity};
     bool stored = context->store != NULL && identity != NULL;
     ffn_status status = FFN_OK;
     if (stored && obtain_stored(context, shape, &key, code, &status, remark, diag)) {
+        code->plan_from = choice->from; /* it was found by its plan */
         return status;
     }
     const ffn_source *source = NULL;
@@ -213,7 +220,7 @@ static ffn_status obtain_image(ffn_context *context, const kernel_shape *shape, 
     }
     double start = now_ms();
     ffn_bytes bytes = {0};
-    status = source->build(source->self, &shape->spec, plan, &bytes, diag);
+    status = source->build(source->self, &shape->spec, &choice->plan, &bytes, diag);
     status = answer(status, diag);
     if (status != FFN_OK) {
         return status;
@@ -222,6 +229,7 @@ static ffn_status obtain_image(ffn_context *context, const kernel_shape *shape, 
     status = kernel_code_load(context, shape, bytes.data, bytes.bytes, code, diag);
     if (status == FFN_OK) {
         code->origin = FFN_FROM_COMPILER;
+        code->plan_from = plan_origin(code, choice);
         code->compile_ms = compile_ms;
         context_count_one(context, CONTEXT_COMPILED);
         if (stored) {
@@ -239,9 +247,9 @@ static ffn_status obtain_lesser(ffn_context *context, const kernel_shape *shape,
     ffn_status status = FFN_UNSUPPORTED;
     for (int32_t lanes = isa_row_of(plan->isa)->lanes / 2; lanes > 1; lanes /= 2) {
         for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT && status == FFN_UNSUPPORTED; ++isa) {
-            ffn_plan lesser;
+            plan_choice lesser;
             if (isa_row_of(isa)->lanes == lanes && ffn_isa_supported(isa) &&
-                ffn_plan_make(&shape->spec, isa, plan->n_class, &context->machine, &lesser, NULL) == FFN_OK) {
+                context_plan(context, &shape->spec, isa, plan->n_class, &lesser, NULL) == FFN_OK) {
                 status = obtain_native(context, shape, &lesser, code, diag);
             }
         }
@@ -249,19 +257,19 @@ static ffn_status obtain_lesser(ffn_context *context, const kernel_shape *shape,
     return status;
 }
 
-ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
-                              ffn_diag *remark, ffn_diag *diag) {
+ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const plan_choice *choice,
+                              kernel_code *code, ffn_diag *remark, ffn_diag *diag) {
     if (context->source == NULL || context->source->find == NULL) {
-        return obtain_image(context, shape, plan, code, remark, diag);
+        return obtain_image(context, shape, choice, code, remark, diag);
     }
-    ffn_status status = obtain_native(context, shape, plan, code, diag);
+    ffn_status status = obtain_native(context, shape, choice, code, diag);
     if (status != FFN_UNSUPPORTED) {
         return status;
     }
     ffn_diag failure = {.status = FFN_OK};
-    status = obtain_image(context, shape, plan, code, remark, &failure);
+    status = obtain_image(context, shape, choice, code, remark, &failure);
     if (status == FFN_UNSUPPORTED && context->any_isa) {
-        status = obtain_lesser(context, shape, plan, code, &failure);
+        status = obtain_lesser(context, shape, &choice->plan, code, &failure);
     }
     return status == FFN_OK ? status : diag_fail(diag, status, "%s", failure.text);
 }

@@ -21,6 +21,7 @@ typedef struct kernel_shape {
 typedef struct kernel_code {
     image code;
     ffn_origin origin;
+    ffn_plan_origin plan_from;
     bool verified;
     double compile_ms, verify_ms, load_ms;
     size_t image_bytes;
@@ -32,8 +33,8 @@ ffn_status kernel_code_load(const ffn_context *context, const kernel_shape *shap
                             kernel_code *code, ffn_diag *diag);
 /* The code of a plan: what the source holds already, else from the store, else built by the source, which is loaded if
  * need be; what was built and verified is kept in the store. `remark`: what the store could not do, once a context. */
-ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const ffn_plan *plan, kernel_code *code,
-                              ffn_diag *remark, ffn_diag *diag);
+ffn_status kernel_code_obtain(ffn_context *context, const kernel_shape *shape, const plan_choice *choice,
+                              kernel_code *code, ffn_diag *remark, ffn_diag *diag);
 void kernel_code_free(kernel_code *code);
 
 #endif

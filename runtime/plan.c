@@ -1,7 +1,7 @@
-/* plan.c: spec and machine -> plan: which tiles, and how large the blocks are
+/* plan.c: what a plan means: which are valid, the order of row tiles, the scratch it needs
  *
- * Tiles come from a table per ISA: each has been read in the generated code and does not spill. Blocks follow from the
- * cache sizes. A plan changes the speed only; the order of every sum is fixed by the spec. */
+ * Which plan is chosen is plan_space.h's. A plan changes the speed only; the order of every sum is fixed by the spec.
+ */
 #include "plan.h"
 
 #include <limits.h>
@@ -9,57 +9,13 @@
 
 #include "diag.h"
 #include "isa.h"
+#include "plan_space.h"
 
+#define F32_BITS 32
 #define CACHE_BYTES_MAX (INT64_C(1) << 40)
-
-/* Tiles per ISA and n class, tallest first. Every height a class meets often has a tile of its own; the rest is made of
- * smaller ones. Each list ends with 1x1, so that any number of rows and panels can be served. */
-typedef struct tile_row {
-    ffn_isa isa;
-    int32_t unroll;
-    ffn_tile tiles[FFN_N_CLASSES][FFN_TILES_MAX];
-} tile_row;
-
-static const tile_row tile_rows[] = {
-    {FFN_ISA_AVX2,
-     4,
-     {[FFN_N_1] = {{1, 4}, {1, 1}},
-      [FFN_N_2_4] = {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}},
-      [FFN_N_5_16] = {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 1}},
-      [FFN_N_17_UP] = {{6, 1}, {5, 1}, {4, 1}, {1, 1}}}},
-    {FFN_ISA_AVX512,
-     2,
-     {[FFN_N_1] = {{1, 8}, {1, 1}},
-      [FFN_N_2_4] = {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}},
-      [FFN_N_5_16] = {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}},
-      [FFN_N_17_UP] = {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {1, 1}}}},
-    {FFN_ISA_NEON,
-     1,
-     {[FFN_N_1] = {{1, 4}, {1, 1}},
-      [FFN_N_2_4] = {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}},
-      [FFN_N_5_16] = {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}},
-      [FFN_N_17_UP] = {{6, 1}, {5, 1}, {4, 1}, {1, 1}}}},
-};
-
-static const tile_row *tile_row_of(ffn_isa isa) {
-    for (size_t i = 0; i < sizeof tile_rows / sizeof *tile_rows; i++)
-        if (tile_rows[i].isa == isa)
-            return &tile_rows[i];
-    return NULL;
-}
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
-}
-
-static int64_t clamp(int64_t value, int64_t low, int64_t high) {
-    return value < low ? low : value > high ? high : value;
-}
-
-/* Cuts `total` into equal blocks of at most `most`, each a multiple of `unit`: no short last block. */
-static int64_t even_block(int64_t total, int64_t most, int64_t unit) {
-    int64_t units = ceil_div(total, unit), limit = most / unit > 0 ? most / unit : 1;
-    return ceil_div(units, ceil_div(units, limit)) * unit;
 }
 
 ffn_n_class ffn_n_class_of(int64_t n) {
@@ -71,16 +27,20 @@ const char *ffn_n_class_name(ffn_n_class n_class) {
     return (unsigned)n_class < FFN_N_CLASSES ? names[n_class] : NULL;
 }
 
-int32_t plan_chains_at_once(ffn_isa isa, ffn_tile tile, int32_t chains) {
+int32_t plan_lanes(const ffn_plan *plan) {
+    return plan->vector_bits ? plan->vector_bits / F32_BITS : isa_row_of(plan->isa)->lanes;
+}
+
+int32_t plan_chains_at_once(int32_t lanes, ffn_tile tile, int32_t chains) {
     enum { SUMS_TO_HIDE_LATENCY = 8 }; /* 4 cycles on each of two FMA pipes */
-    int32_t sums = tile.mr * tile.panels * (FFN_PANEL / isa_row_of(isa)->lanes), at_once = 1;
+    int32_t sums = tile.mr * tile.panels * (FFN_PANEL / lanes), at_once = 1;
     while (at_once < chains && sums * at_once < SUMS_TO_HIDE_LATENCY)
         at_once *= 2;
     return at_once;
 }
 
-int32_t plan_tile_registers(ffn_isa isa, ffn_tile tile, int32_t chains_at_once) {
-    int32_t vectors = tile.panels * (FFN_PANEL / isa_row_of(isa)->lanes);
+int32_t plan_tile_registers(int32_t lanes, ffn_tile tile, int32_t chains_at_once) {
+    int32_t vectors = tile.panels * (FFN_PANEL / lanes);
     int32_t accumulators = tile.mr * vectors * chains_at_once;
     if (tile.mr == 1)
         return accumulators + 1; /* each weight vector is used once, straight from memory */
@@ -97,9 +57,9 @@ int32_t plan_group(const ffn_plan *plan) {
 
 /* Twelfths of a cycle that a tile takes for one k and one panel: bound by FMA latency, by the two FMA pipes or by the
  * two load ports, and a little for starting and storing it. */
-static int32_t tile_cost(ffn_isa isa, ffn_tile tile) {
+static int32_t tile_cost(int32_t lanes, ffn_tile tile) {
     enum { LATENCY = 4, PORTS = 2, UNIT = 12, START = 3 };
-    int32_t vectors = tile.panels * (FFN_PANEL / isa_row_of(isa)->lanes);
+    int32_t vectors = tile.panels * (FFN_PANEL / lanes);
     int32_t fma = UNIT * tile.mr * vectors / PORTS, load = UNIT * (tile.mr + vectors) / PORTS, cycles = UNIT * LATENCY;
     cycles = fma > cycles ? fma : cycles;
     cycles = load > cycles ? load : cycles;
@@ -110,13 +70,20 @@ int32_t plan_next_height(const ffn_plan *plan, int64_t rows) {
     int32_t tallest = plan->tiles[0].mr;
     if (rows >= 2 * (int64_t)tallest)
         return tallest;
+    if (plan->row_split == FFN_ROWS_TALLEST) {
+        int32_t i = 0;
+        while (plan->tiles[i].mr > rows) /* the last one is 1x1 */
+            i++;
+        return plan->tiles[i].mr;
+    }
     /* Cheapest way to cover `r` rows, for every r up to `rows`: a handful of steps. */
+    const int32_t lanes = plan_lanes(plan);
     int32_t cost[2 * PLAN_MR_MAX] = {0}, first[2 * PLAN_MR_MAX] = {0};
     for (int32_t r = 1; r <= rows; r++) {
         cost[r] = INT_MAX;
         for (int32_t i = 0; i < plan->tile_count; i++) {
             int32_t mr = plan->tiles[i].mr;
-            int32_t with = mr <= r ? cost[r - mr] + tile_cost(plan->isa, plan->tiles[i]) : INT_MAX;
+            int32_t with = mr <= r ? cost[r - mr] + tile_cost(lanes, plan->tiles[i]) : INT_MAX;
             if (with < cost[r]) {
                 cost[r] = with;
                 first[r] = mr;
@@ -157,31 +124,6 @@ int64_t plan_scratch_bytes(const ffn_spec *spec, const ffn_plan *plan) {
     return scratch.bytes;
 }
 
-/* Rows of a block, hidden columns and terms of d_model in a block at most, lines prefetched a turn, for each n class.
- * Short blocks keep the weights streaming from several places; sixty-six rows are eleven tiles of six. Measured:
- * docs/plan.md. */
-static const struct {
-    int64_t rows, f_most, k_most;
-    int32_t prefetch;
-} class_blocks[FFN_N_CLASSES] = {{1, 512, 4096, 0}, {4, 512, 512, 2}, {16, 512, 512, 2}, {66, 512, 512, 1}};
-
-/* Block sizes from the caches: the x block, the h block and the panels in use share L2. */
-static void choose_blocks(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan) {
-    int64_t l2 = machine->l2_bytes, f32 = (int64_t)sizeof(float), rows = class_blocks[plan->n_class].rows;
-    bool gated = ffn_spec_gated(spec);
-    plan->m_block = rows;
-    int64_t f_most = l2 / 3 / (rows * f32); /* twice where gated: h and the gate values */
-    plan->f_block = even_block(spec->d_ff, clamp(f_most, 128, class_blocks[plan->n_class].f_most), FFN_PANEL);
-    int64_t k_most = l2 * 3 / 8 / (rows * f32);
-    plan->k_block = even_block(spec->d_model, clamp(k_most, 256, class_blocks[plan->n_class].k_most), FFN_PANEL);
-    if (plan->k_block > spec->d_model)
-        plan->k_block = spec->d_model;
-    /* Weights that stay in L2 from call to call need no prefetch. */
-    int64_t weights = spec->d_model * spec->d_ff * (gated ? 3 : 2) * f32;
-    int32_t prefetch = weights <= l2 / 2 ? 0 : class_blocks[plan->n_class].prefetch;
-    plan->prefetch = prefetch < plan->unroll ? prefetch : plan->unroll;
-}
-
 ffn_status plan_machine_check(const ffn_machine *machine, ffn_diag *diag) {
     if (machine && machine->l1_bytes > 0 && machine->l2_bytes > 0 && machine->l2_bytes <= CACHE_BYTES_MAX)
         return FFN_OK;
@@ -195,8 +137,7 @@ ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class,
         return status;
     if (!plan)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "plan is NULL: it is where the plan goes");
-    const tile_row *row = tile_row_of(isa);
-    if (!row)
+    if (!isa_row_of(isa))
         return diag_fail(diag, FFN_UNSUPPORTED, "isa %s has no plan: the portable kernel serves it",
                          ffn_isa_name(isa) ? ffn_isa_name(isa) : "(unknown)");
     if ((unsigned)n_class >= FFN_N_CLASSES)
@@ -204,12 +145,10 @@ ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class,
     status = plan_machine_check(machine, diag);
     if (status)
         return status;
-    ffn_plan made = {.isa = isa, .n_class = n_class, .unroll = row->unroll};
-    while (made.tile_count < FFN_TILES_MAX && row->tiles[n_class][made.tile_count].mr) {
-        made.tiles[made.tile_count] = row->tiles[n_class][made.tile_count];
-        made.tile_count++;
-    }
-    choose_blocks(spec, machine, &made);
+    ffn_plan made;
+    if (!plan_space_best(spec, isa, n_class, machine, &made))
+        return diag_fail(diag, FFN_UNSUPPORTED, "no plan for this spec on %s: the portable kernel serves it",
+                         ffn_isa_name(isa));
     *plan = made;
     return FFN_OK;
 }
@@ -237,6 +176,8 @@ ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *
          plan->k_block >= spec->d_model ? 1 : FFN_PANEL},
         {"unroll", plan->unroll, 1, PLAN_UNROLL_MAX, 1},
         {"prefetch", plan->prefetch, 0, plan->unroll, 1},
+        {"ahead", plan->ahead, 0, PLAN_AHEAD_MAX, 1},
+        {"row_split", (int64_t)plan->row_split, 0, FFN_ROW_SPLITS - 1, 1},
         {"tile_count", plan->tile_count, 1, FFN_TILES_MAX, 1},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -244,11 +185,17 @@ ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *
             return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: %s %lld: it must be %lld .. %lld, a multiple of %lld",
                              fields[i].name, (long long)fields[i].value, (long long)fields[i].low,
                              (long long)fields[i].high, (long long)fields[i].unit);
+    if (plan->vector_bits && (plan->vector_bits != 256 || isa->lanes * F32_BITS <= 256))
+        return diag_fail(
+            diag, FFN_BAD_ARGUMENT,
+            "plan: vector_bits %d: it must be 0, or 256 on an ISA whose vectors are wider; those of %s have %d",
+            plan->vector_bits, isa->name, isa->lanes * F32_BITS);
     int64_t rows = plan->m_block * (plan->f_block + FFN_PANEL);
     if (rows > PLAN_HIDDEN_MAX)
         return diag_fail(diag, FFN_BAD_ARGUMENT,
                          "plan: m_block %lld x f_block %lld: the hidden block may have %lld floats",
                          (long long)plan->m_block, (long long)plan->f_block, (long long)PLAN_HIDDEN_MAX);
+    const int32_t lanes = plan_lanes(plan);
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i], before = i ? plan->tiles[i - 1] : (ffn_tile){PLAN_MR_MAX + 1, 1};
         bool sorted = tile.mr < before.mr || (tile.mr == before.mr && tile.panels < before.panels);
@@ -258,7 +205,7 @@ ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *
                              tile.mr, tile.panels, PLAN_MR_MAX, PLAN_PANELS_MAX);
         int32_t chains =
             plan_chains(spec->d_model) > plan_chains(spec->d_ff) ? plan_chains(spec->d_model) : plan_chains(spec->d_ff);
-        int32_t registers = plan_tile_registers(plan->isa, tile, plan_chains_at_once(plan->isa, tile, chains));
+        int32_t registers = plan_tile_registers(lanes, tile, plan_chains_at_once(lanes, tile, chains));
         if (registers > isa->registers)
             return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: tile %dx%d needs %d vector registers, %s has %d", tile.mr,
                              tile.panels, registers, isa->name, isa->registers);

@@ -8,6 +8,7 @@
 #define PLAN_MR_MAX 16
 #define PLAN_PANELS_MAX 8
 #define PLAN_UNROLL_MAX 8
+#define PLAN_AHEAD_MAX 256
 #define PLAN_M_BLOCK_MAX 4096
 #define PLAN_HIDDEN_MAX (INT64_C(1) << 28)
 
@@ -19,14 +20,17 @@ static inline int32_t plan_chains(int64_t columns) {
     return columns <= 32 ? 4 : columns <= 64 ? 2 : 1;
 }
 
+/* f32 lanes of the vectors that a plan uses. */
+int32_t plan_lanes(const ffn_plan *plan);
+
 /* Chains that one tile keeps in registers at once: enough independent sums to hide the latency of the FMA. */
-int32_t plan_chains_at_once(ffn_isa isa, ffn_tile tile, int32_t chains);
+int32_t plan_chains_at_once(int32_t lanes, ffn_tile tile, int32_t chains);
 
 /* Vector registers a tile needs: accumulators, the operand that stays, and one for the operand that streams past. */
-int32_t plan_tile_registers(ffn_isa isa, ffn_tile tile, int32_t chains_at_once);
+int32_t plan_tile_registers(int32_t lanes, ffn_tile tile, int32_t chains_at_once);
 
-/* Height of the next row tile when `rows` are left in a block: the tallest while two of it fit, then what ends the
- * block with the least work. */
+/* Height of the next row tile when `rows` are left in a block: the tallest while two of it fit, then what the plan's
+ * row_split says. */
 int32_t plan_next_height(const ffn_plan *plan, int64_t rows);
 
 /* Panels that pass through the row tiles together. */

@@ -10,17 +10,17 @@
 #include "ffn.h"
 
 #define LINE_BYTES 256
-#define FIELDS 5
+
+/* The first ones always stand there, the others where they are not 0. */
+enum { FIELDS = 8, FIELDS_ALWAYS = 5 };
 
 static const struct {
     char letter;
     const char *name;
     int64_t most;
-} fields[FIELDS] = {{'m', "m_block", INT64_MAX},
-                    {'f', "f_block", INT64_MAX},
-                    {'k', "k_block", INT64_MAX},
-                    {'u', "unroll", INT32_MAX},
-                    {'p', "prefetch", INT32_MAX}};
+} fields[FIELDS] = {{'m', "m_block", INT64_MAX},   {'f', "f_block", INT64_MAX},    {'k', "k_block", INT64_MAX},
+                    {'u', "unroll", INT32_MAX},    {'p', "prefetch", INT32_MAX},   {'a', "ahead", INT32_MAX},
+                    {'r', "row_split", INT32_MAX}, {'v', "vector_bits", INT32_MAX}};
 
 ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
     char line[LINE_BYTES];
@@ -29,10 +29,19 @@ ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, 
     if (plan->tile_count < 0 || plan->tile_count > FFN_TILES_MAX)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "plan: tile_count %d: it must be 0 .. %d", plan->tile_count,
                          FFN_TILES_MAX);
-    int at = snprintf(line, sizeof line, "%s %s m%lld f%lld k%lld u%d p%d",
-                      ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
-                      ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?", (long long)plan->m_block,
-                      (long long)plan->f_block, (long long)plan->k_block, plan->unroll, plan->prefetch);
+    const int64_t numbers[FIELDS] = {plan->m_block,
+                                     plan->f_block,
+                                     plan->k_block,
+                                     plan->unroll,
+                                     plan->prefetch,
+                                     plan->ahead,
+                                     (int64_t)plan->row_split,
+                                     plan->vector_bits};
+    int at = snprintf(line, sizeof line, "%s %s", ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
+                      ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?");
+    for (int i = 0; i < FIELDS && at > 0 && (size_t)at < sizeof line; i++)
+        if (i < FIELDS_ALWAYS || numbers[i] != 0)
+            at += snprintf(line + at, sizeof line - (size_t)at, " %c%" PRId64, fields[i].letter, numbers[i]);
     for (int32_t i = 0; i < plan->tile_count && at > 0 && (size_t)at < sizeof line; i++)
         at += snprintf(line + at, sizeof line - (size_t)at, " %dx%d", plan->tiles[i].mr, plan->tiles[i].panels);
     if (at < 0 || (size_t)at >= sizeof line || (size_t)at >= text_bytes)
@@ -115,15 +124,17 @@ ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag) {
     if (!text || !plan)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "%s must not be NULL", text ? "plan" : "text");
     ffn_plan read = {0};
-    int64_t numbers[FIELDS];
+    int64_t numbers[FIELDS] = {0};
     const char *at = text;
     ffn_status status = parse_names(&at, &read, diag);
     if (status)
         return status;
     for (int i = 0; i < FIELDS; i++) {
         const char *field = at;
+        if (i >= FIELDS_ALWAYS && (at[0] != ' ' || at[1] != fields[i].letter))
+            continue;
         if (!take_blank(&at) || *at++ != fields[i].letter || !take_number(&at, fields[i].most, &numbers[i]) ||
-            !at_end(at))
+            !at_end(at) || (i >= FIELDS_ALWAYS && numbers[i] == 0))
             return diag_fail(diag, FFN_BAD_ARGUMENT,
                              "plan text: %s: \"%.30s\": it must be a blank, %c and a number up to %" PRId64,
                              fields[i].name, field, fields[i].letter, fields[i].most);
@@ -133,6 +144,9 @@ ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag) {
     read.k_block = numbers[2];
     read.unroll = (int32_t)numbers[3];
     read.prefetch = (int32_t)numbers[4];
+    read.ahead = (int32_t)numbers[5];
+    read.row_split = (ffn_row_split)numbers[6];
+    read.vector_bits = (int32_t)numbers[7];
     status = parse_tiles(&at, &read, diag);
     if (!status)
         *plan = read;

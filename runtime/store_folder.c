@@ -16,40 +16,16 @@
 #include <unistd.h>
 
 #include "diag.h"
+#include "user_path.h"
 
 #define FOLDER_MODE 0700
 #define SHOWN "%.300s" /* of a path in a message */
 
-static char *join(const char *base, const char *between, const char *name, ffn_diag *problem) {
-    char *path;
-    if (asprintf(&path, "%s%s%s", base, between, name) >= 0)
-        return path;
-    diag_fail(problem, FFN_OUT_OF_MEMORY, "no memory for the folder's path");
-    return NULL;
-}
+static const user_place place = {"XDG_CACHE_HOME", ".cache"};
 
 char *store_folder_path(const char *folder, ffn_diag *problem) {
-    if (folder && *folder == '/')
-        return join("", "", folder, problem);
-    if (folder && !*folder) {
-        diag_fail(problem, FFN_BAD_ARGUMENT, "the folder's name is empty");
-        return NULL;
-    }
-    if (folder) { /* absolute, so that a later chdir does not move the store */
-        char *here = getcwd(NULL, 0);
-        char *path = here ? join(here, "/", folder, problem) : NULL;
-        if (!here)
-            diag_fail(problem, FFN_SYSTEM, SHOWN ": no current folder: %s", folder, strerrordesc_np(errno));
-        free(here);
-        return path;
-    }
-    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-    if (cache && *cache == '/') /* a relative one is to be ignored, says the XDG rule */
-        return join(cache, "/", "ffngen", problem);
-    if (home && *home == '/')
-        return join(home, "/.cache/", "ffngen", problem);
-    diag_fail(problem, FFN_SYSTEM, "neither XDG_CACHE_HOME nor HOME names a folder by its absolute path");
-    return NULL;
+    /* absolute, so that a later chdir does not move the store */
+    return folder ? user_path_absolute(folder, "folder", problem) : user_path_of(&place, NULL, problem);
 }
 
 static int enter(int parent, const char *name, int flags, bool create) {

@@ -130,19 +130,23 @@ static bool reserve(tuned *table, size_t more) {
     return true;
 }
 
-/* Room is reserved; the better of two stays, where the first stood. */
-static void put(tuned *table, entry *own) {
+/* Room is reserved; the better of two stays, where the first stood. `merged` counts what became of it. */
+static void put(tuned *table, entry *own, tuned_merged *merged) {
     size_t *place = own->text ? NULL : find_key(table, own);
     if (!place || *place == 0) {
         table->entries[table->count++] = own;
         if (place)
             *place = table->count;
+        merged->added++;
         return;
     }
     entry **have = &table->entries[*place - 1], *worse = own;
     if (own->record->ms < (*have)->record->ms) {
         worse = *have;
         *have = own;
+        merged->better++;
+    } else {
+        merged->kept++;
     }
     entry_free(worse);
 }
@@ -176,11 +180,11 @@ ffn_status tuned_add(tuned *table, const tuned_record *record, ffn_diag *diag) {
     if (!own)
         return no_memory(diag);
     tuned_line_round(own->record);
-    put(table, own);
+    put(table, own, &(tuned_merged){0});
     return FFN_OK;
 }
 
-ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag) {
+static ffn_status merge(tuned *table, const tuned *from, tuned_merged *merged, ffn_diag *diag) {
     if (table == from)
         return FFN_OK;
     tuned copies = {.count = 0};
@@ -195,7 +199,7 @@ ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag) {
     }
     for (size_t i = 0; i < copies.count; i++)
         if (whole)
-            put(table, copies.entries[i]);
+            put(table, copies.entries[i], merged);
         else
             entry_free(copies.entries[i]);
     free(copies.entries);
@@ -203,10 +207,23 @@ ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag) {
     return whole ? FFN_OK : no_memory(diag);
 }
 
+ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag) {
+    return merge(table, from, &(tuned_merged){0}, diag);
+}
+
 const tuned_record *tuned_at(const tuned *table, size_t i) {
     for (size_t at = 0; at < table->count; at++)
         if (!table->entries[at]->text && i-- == 0)
             return table->entries[at]->record;
+    return NULL;
+}
+
+const tuned_record *tuned_next(const tuned *table, size_t *at) {
+    while (*at < table->count) {
+        const entry *e = table->entries[(*at)++];
+        if (!e->text)
+            return e->record;
+    }
     return NULL;
 }
 
@@ -268,11 +285,11 @@ static ffn_status parse_line(tuned *table, char *line, bool first, ffn_diag *det
         entry_free(own);
         return no_memory(detail);
     }
-    put(table, own);
+    put(table, own, &(tuned_merged){0});
     return FFN_OK;
 }
 
-static ffn_status load(const char *path, bool *missing, tuned **table, ffn_diag *diag) {
+ffn_status tuned_load_present(const char *path, tuned **table, bool *missing, ffn_diag *diag) {
     char *text = NULL;
     tuned *made = NULL;
     ffn_diag detail;
@@ -298,31 +315,42 @@ static ffn_status load(const char *path, bool *missing, tuned **table, ffn_diag 
 }
 
 ffn_status tuned_load(const char *path, tuned **table, ffn_diag *diag) {
-    return load(path, NULL, table, diag);
+    return tuned_load_present(path, table, NULL, diag);
 }
 
-ffn_status tuned_save(const tuned *table, const char *path, ffn_diag *diag) {
+ffn_status tuned_format(const tuned *table, char **text, size_t *bytes, ffn_diag *diag) {
     size_t room = sizeof TUNED_MAGIC "\n";
     for (size_t i = 0; i < table->count; i++)
         room += table->entries[i]->text ? strlen(table->entries[i]->text) + 1 : TUNED_LINE_BYTES;
-    char *text = malloc(room);
-    if (!text)
+    char *made = malloc(room);
+    if (!made)
         return no_memory(diag);
-    size_t used = (size_t)sprintf(text, TUNED_MAGIC "\n");
-    ffn_status status = FFN_OK;
-    for (size_t i = 0; i < table->count && !status; i++) {
+    size_t used = (size_t)sprintf(made, TUNED_MAGIC "\n");
+    for (size_t i = 0; i < table->count; i++) {
         const entry *e = table->entries[i];
+        ffn_status status = FFN_OK;
         if (e->text)
-            strcpy(text + used, e->text);
+            strcpy(made + used, e->text);
         else
-            status = tuned_line_format(e->record, text + used, diag);
-        if (!status) {
-            used += strlen(text + used);
-            text[used++] = '\n';
+            status = tuned_line_format(e->record, made + used, diag);
+        if (status) {
+            free(made);
+            return status;
         }
+        used += strlen(made + used);
+        made[used++] = '\n';
     }
+    *text = made;
+    *bytes = used;
+    return FFN_OK;
+}
+
+ffn_status tuned_save(const tuned *table, const char *path, ffn_diag *diag) {
+    char *text = NULL;
+    size_t bytes = 0;
+    ffn_status status = tuned_format(table, &text, &bytes, diag);
     if (!status)
-        status = text_file_write(path, text, used, diag);
+        status = text_file_write(path, text, bytes, diag);
     free(text);
     return status;
 }
@@ -350,23 +378,30 @@ static int folder_lock(const char *path) {
     return file;
 }
 
-ffn_status tuned_save_merged(const tuned *table, const char *path, ffn_diag *diag) {
+ffn_status tuned_save_counted(const tuned *table, const char *path, tuned_merged *merged, ffn_diag *diag) {
     const int lock = folder_lock(path);
     if (lock < 0)
         return diag_fail(diag, FFN_SYSTEM, "%s: its folder cannot be locked: %s", replace_label(path), strerror(errno));
     tuned *both = NULL;
     bool missing = false;
     ffn_diag detail;
-    ffn_status status = load(path, &missing, &both, &detail);
+    ffn_status status = tuned_load_present(path, &both, &missing, &detail);
     if (missing)
         status = tuned_create(&both, &detail);
     if (status && diag)
         *diag = detail;
+    tuned_merged counts = {0};
     if (!status)
-        status = tuned_merge(both, table, diag);
+        status = merge(both, table, &counts, diag);
     if (!status)
         status = tuned_save(both, path, diag);
+    if (!status)
+        *merged = counts;
     tuned_free(both);
     close(lock);
     return status;
+}
+
+ffn_status tuned_save_merged(const tuned *table, const char *path, ffn_diag *diag) {
+    return tuned_save_counted(table, path, &(tuned_merged){0}, diag);
 }

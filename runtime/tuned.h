@@ -33,11 +33,22 @@ void tuned_free(tuned *table);
 /* The whole file or nothing: BAD_FILE names file, line and field. A record whose plan cannot be generated for its spec
  * is a bad line. Of two records with one key the better stays. */
 ffn_status tuned_load(const char *path, tuned **table, ffn_diag *diag);
+/* The same; *missing tells whether there was no such file, which may be no mistake. */
+ffn_status tuned_load_present(const char *path, tuned **table, bool *missing, ffn_diag *diag);
 /* The whole table, its comments and blank lines where they stood, in place of the file. */
 ffn_status tuned_save(const tuned *table, const char *path, ffn_diag *diag);
 /* The records of the table into a file that other processes may be adding to at the same time: under a lock on its
  * folder the file is loaded (an absent one is empty), merged and replaced. No record of either is lost. */
 ffn_status tuned_save_merged(const tuned *table, const char *path, ffn_diag *diag);
+
+/* What became of the records: of a new key, faster than the one that was there, or not. */
+typedef struct tuned_merged {
+    size_t added, better, kept;
+} tuned_merged;
+/* The same, with what it did. */
+ffn_status tuned_save_counted(const tuned *table, const char *path, tuned_merged *merged, ffn_diag *diag);
+/* The text that tuned_save writes, without a 0 at its end; free() it. */
+ffn_status tuned_format(const tuned *table, char **text, size_t *bytes, ffn_diag *diag);
 
 /* BAD_ARGUMENT for a record that a file could not hold. A record with the same key stays if it is as fast. */
 ffn_status tuned_add(tuned *table, const tuned_record *record, ffn_diag *diag);
@@ -46,6 +57,9 @@ ffn_status tuned_merge(tuned *table, const tuned *from, ffn_diag *diag);
 
 /* The i-th record, or NULL past the end. */
 const tuned_record *tuned_at(const tuned *table, size_t i);
+
+/* The record at *at or behind it, or NULL past the end; *at, 0 at first, goes on: all of them in one pass. */
+const tuned_record *tuned_next(const tuned *table, size_t *at);
 
 /* What was asked for: threads 0 and machine NULL stand for any. */
 typedef struct tuned_query {

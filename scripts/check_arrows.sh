@@ -41,7 +41,7 @@ outside() {
         echo "$file includes \"$name\", which is in none of: $allowed"
     done
 }
-command_files='/(cmd_[a-z0-9_]*|ffngen)\.[ch]$' # they print what bench measures
+command_files='/((cmd|page|plot|suite|tune)[a-z0-9_]*|ffngen)\.[ch]$' # they print, draw or choose by what bench measures
 found=$(
     outside runtime runtime/*.[ch]
     outside 'gen runtime' $(ls gen/*.[ch] | grep -vE "$command_files")

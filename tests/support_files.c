@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,28 +30,23 @@ const char *support_path(const char *name) {
     return path;
 }
 
-static int each_name(bool remove_it) {
+int support_folder_count(void) {
     DIR *open = opendir(folder);
     cr_assert(open, "%s: %s", folder, strerror(errno));
     int count = 0;
-    for (const struct dirent *entry; (entry = readdir(open)) != NULL;) {
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-            continue;
-        count++;
-        if (remove_it)
-            cr_expect_eq(remove(support_path(entry->d_name)), 0, "%s: %s", entry->d_name, strerror(errno));
-    }
+    for (const struct dirent *entry; (entry = readdir(open)) != NULL;)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(open);
     return count;
 }
 
-int support_folder_count(void) {
-    return each_name(false);
+static int remove_one(const char *path, const struct stat *found, int kind, struct FTW *walk) {
+    (void)found, (void)kind, (void)walk;
+    return remove(path);
 }
 
 void support_folder_remove(void) {
-    each_name(true);
-    cr_expect_eq(rmdir(folder), 0, "%s: %s", folder, strerror(errno));
+    cr_expect_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT), 0, "%s: %s", folder, strerror(errno));
 }
 
 void support_file_write(const char *path, const void *data, size_t bytes) {

@@ -35,7 +35,7 @@ ffn_plan support_kernel_plan(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_cl
 /* The module of another ISA, with the triple and the features of AVX2 code. */
 static ffn_status lower(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *out, ffn_diag *diag) {
     isa_row row = *isa_row_of(FFN_ISA_AVX2);
-    row.lanes = isa_row_of(plan->isa)->lanes;
+    row.lanes = plan_lanes(plan);
     row.registers = isa_row_of(plan->isa)->registers;
     packed_layout layout;
     formula_graph *graph = malloc(sizeof *graph);
@@ -45,12 +45,13 @@ static ffn_status lower(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *o
     cr_assert_eq(status, FFN_OK, "%s", diag->text);
     ir g;
     ffn_bytes object = {.data = NULL};
-    ir_begin(&g, &row, "lowered");
+    ir_begin(&g, &row, row.lanes, "lowered");
     nest_build(&g, spec, plan, &layout, graph);
     status = object_write(&g, FFNGEN_OBJECT, &object, diag);
     ir_end(&g);
     ffn_plan runs_as = *plan;
     runs_as.isa = FFN_ISA_AVX2;
+    runs_as.vector_bits = 0;
     runs_as.tile_count = 1; /* the tiles stand in the code; the header's must be possible with AVX2's registers */
     runs_as.tiles[0] = (ffn_tile){1, 1};
     status = status ? status : link_image(&object, spec, &runs_as, &row, out, diag);

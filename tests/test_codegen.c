@@ -9,6 +9,7 @@
 
 #include "ffngen.h"
 #include "isa.h"
+#include "plan_space.h"
 #include "support_asm.h"
 
 /* Specs that lead to different tiles: one chain with the activation in and out of the tile, gated, 2 and 4 chains. */
@@ -16,24 +17,30 @@ static const char *const specs[] = {"d768-f3072-relu-bias", "d1024-f4096-gelu_ta
                                     "d896-f4864-swiglu",    "d64-f256-relu-bias",
                                     "d32-f48-gelu",         "d100-f300-swiglu-bias"};
 
+static ffn_bytes emit_plan_of(const ffn_spec *spec, const ffn_plan *plan, ffngen_format format) {
+    ffn_bytes out = {.data = NULL};
+    ffn_diag diag = {.text = ""};
+    cr_assert_eq(ffn_plan_check(spec, plan, &diag), FFN_OK, "%s", diag.text);
+    cr_assert_eq(ffngen_emit(spec, plan, format, &out, &diag), FFN_OK, "%s", diag.text);
+    return out;
+}
+
 static ffn_bytes emit(const char *text, ffn_isa isa, ffn_n_class n_class, ffngen_format format) {
     ffn_spec spec;
     ffn_machine machine;
     ffn_plan plan;
-    ffn_bytes out = {.data = NULL};
     ffn_diag diag = {.text = ""};
     cr_assert_eq(ffn_spec_parse(text, &spec, &diag), FFN_OK, "%s", diag.text);
     cr_assert_eq(ffn_machine_generic(isa, &machine, &diag), FFN_OK, "%s", diag.text);
     cr_assert_eq(ffn_plan_make(&spec, isa, n_class, &machine, &plan, &diag), FFN_OK, "%s", diag.text);
-    cr_assert_eq(ffn_plan_check(&spec, &plan, &diag), FFN_OK, "%s", diag.text);
-    cr_assert_eq(ffngen_emit(&spec, &plan, format, &out, &diag), FFN_OK, "%s", diag.text);
-    return out;
+    return emit_plan_of(&spec, &plan, format);
 }
 
 typedef struct seen {
     const char *spec;
     ffn_isa isa;
     ffn_n_class n_class;
+    int32_t vector_bits; /* of the plan */
     int tiles, spilled, wrong_width;
 } seen;
 
@@ -48,10 +55,8 @@ static void look(const asm_loop *loop, void *self) {
         fprintf(stderr, "%s %s %s: a loop of %s has %d FMAs and %d stack accesses\n", s->spec, ffn_isa_name(s->isa),
                 ffn_n_class_name(s->n_class), loop->function, loop->fmas, loop->stack);
     }
-    if (tile && s->isa == FFN_ISA_AVX512 && (!loop->zmm || loop->ymm))
-        s->wrong_width++;
-    if (tile && s->isa == FFN_ISA_AVX2 && (!loop->ymm || loop->zmm))
-        s->wrong_width++;
+    bool zmm = s->isa == FFN_ISA_AVX512 && s->vector_bits == 0, ymm = s->isa != FFN_ISA_NEON && !zmm;
+    s->wrong_width += tile && ((zmm && (!loop->zmm || loop->ymm)) || (ymm && (!loop->ymm || loop->zmm)));
 }
 
 static void check_every_plan(ffn_isa isa) {
@@ -66,6 +71,39 @@ static void check_every_plan(ffn_isa isa) {
             cr_expect_eq(s.wrong_width, 0, "%s %s: %d hot loops use another vector width", specs[i], ffn_isa_name(isa),
                          s.wrong_width);
             code.release(code.data);
+        }
+}
+
+/* Plans that differ in code other than the sizes of blocks. */
+static bool same_tiles(const ffn_plan *a, const ffn_plan *b) {
+    return a->vector_bits == b->vector_bits && a->unroll == b->unroll && a->prefetch == b->prefetch &&
+           !a->ahead == !b->ahead && a->tile_count == b->tile_count &&
+           memcmp(a->tiles, b->tiles, (size_t)a->tile_count * sizeof *a->tiles) == 0;
+}
+
+Test(codegen, no_tile_of_the_space_of_plans_spills_and_the_width_is_the_one_asked_for, .timeout = 600) {
+    static ffn_plan plans[PLAN_GRID_MAX];
+    static const char text[] = "d768-f3072-gelu-bias";
+    ffn_spec spec;
+    cr_assert_eq(ffn_spec_parse(text, &spec, NULL), FFN_OK);
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++)
+        for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++) {
+            const size_t count = plan_space_grid(&spec, isa, c, plans);
+            for (size_t i = 0; i < count; i++) {
+                size_t before = 0;
+                while (!same_tiles(&plans[before], &plans[i]))
+                    before++;
+                if (before < i)
+                    continue;
+                char what[256] = "";
+                ffn_plan_format(&plans[i], what, sizeof what, NULL);
+                ffn_bytes code = emit_plan_of(&spec, &plans[i], FFNGEN_ASM);
+                seen s = {.spec = text, .isa = isa, .n_class = c, .vector_bits = plans[i].vector_bits};
+                cr_expect_gt(asm_loops(code.data, code.bytes, look, &s), 0);
+                cr_expect_eq(s.spilled, 0, "%s: %d hot loops spill registers", what, s.spilled);
+                cr_expect_eq(s.wrong_width, 0, "%s: %d hot loops use another vector width", what, s.wrong_width);
+                code.release(code.data);
+            }
         }
 }
 

@@ -244,7 +244,8 @@ static void check_measurement(const cJSON *line) {
     number(line, "verify_ms");
     number(line, "load_ms");
     cr_assert_gt(number(cJSON_GetObjectItemCaseSensitive(line, "vs"), "openblas"), 0);
-    snprintf(peer_name, sizeof peer_name, "%s", text(line, "peer"));
+    const cJSON *peers = cJSON_GetObjectItemCaseSensitive(line, "peers");
+    snprintf(peer_name, sizeof peer_name, "%s", text(peers, "openblas"));
 }
 
 Test(command, bench_prints_every_field_whatever_openblas_was_told) {

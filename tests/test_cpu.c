@@ -209,7 +209,7 @@ static void expect_sane(const ffn_machine *machine, const char *what) {
 }
 
 Test(machine, this_one_is_read_and_sane) {
-    ffn_machine machine = {-1, -1, -1};
+    ffn_machine machine = {.l1_bytes = -1, .l2_bytes = -1, .l3_bytes = -1};
     ffn_machine_read(&machine);
     expect_sane(&machine, "this machine");
 }

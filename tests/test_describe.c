@@ -55,7 +55,8 @@ Test(describe, generated_kernel_says_plan_bytes_source_and_whether_it_was_verifi
     static const struct {
         ffn_verify_mode verify;
         const char *origin;
-    } rows[] = {{FFN_VERIFY_FIRST_USE, "compiled verified"}, {FFN_VERIFY_NEVER, "compiled not verified"}};
+    } rows[] = {{FFN_VERIFY_FIRST_USE, "compiled verified, planned by the model"},
+                {FFN_VERIFY_NEVER, "compiled not verified, planned by the model"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fake_source_init(&fake);
         open_kernel("d64-f256-gelu-bias",
@@ -80,7 +81,7 @@ Test(describe, loaded_image_comes_from_memory) {
     ffn_bytes bytes = support_image(&fake, &spec, &plan);
     cr_assert_eq(ffn_kernel_load(kernel, bytes.data, bytes.bytes, NULL), FFN_OK);
     bytes.release(bytes.data);
-    expect_line("d64-f256-gelu-bias", 17, "memory verified");
+    expect_line("d64-f256-gelu-bias", 17, "memory verified, its plan given");
     close_kernel();
 }
 

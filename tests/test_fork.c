@@ -159,7 +159,7 @@ Test(fork, waits_for_the_locks_of_the_cache) {
 /* The oldest goes each time: it is last in the list of all contexts, whose lock is held for as long as it is sought. */
 static void *replace_contexts(void *stop) {
     enum { KEPT = 1000 };
-    static const ffn_machine machine = {1 << 15, 1 << 19, 1 << 20};
+    static const ffn_machine machine = {.l1_bytes = 1 << 15, .l2_bytes = 1 << 19, .l3_bytes = 1 << 20};
     static const ffn_options options = {.machine = &machine, .store = "", .compiler = ""};
     ffn_context *kept[KEPT] = {NULL};
     for (int i = 0; !atomic_load((atomic_bool *)stop); i = (i + 1) % KEPT) {

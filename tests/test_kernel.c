@@ -428,7 +428,9 @@ Test(kernel, options_are_checked) {
     cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT);
     options = (ffn_options){.tools = 4};
     cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT);
-    static const ffn_machine machines[] = {{0, 1 << 20, 0}, {1 << 15, -1, 0}, {1 << 15, INT64_MAX, 0}};
+    static const ffn_machine machines[] = {{.l1_bytes = 0, .l2_bytes = 1 << 20},
+                                           {.l1_bytes = 1 << 15, .l2_bytes = -1},
+                                           {.l1_bytes = 1 << 15, .l2_bytes = INT64_MAX}};
     for (int m = 0; m < 3; ++m) {
         options = (ffn_options){.machine = &machines[m]};
         cr_expect_eq(ffn_context_create(&options, &context, &diag), FFN_BAD_ARGUMENT, "machine %d", m);

@@ -176,17 +176,19 @@ Test(threads, the_reference_runs_on_one_thread_when_told_so) {
     ffn_blas_product(true);
     cr_expect_eq(openblas_get_num_threads(), 1);
 
-    support_layer layer;
-    support_layer_begin(&layer, "d96-f192-relu", false, 4);
-    const ffn_machine machine = {1 << 15, 1 << 19, 1 << 20};
-    bench_layer weights;
-    cr_assert_eq(bench_layer_create(&layer.spec, NULL, false, &machine, &weights, NULL), FFN_OK);
+    const ffn_machine machine = {.l1_bytes = 1 << 15, .l2_bytes = 1 << 19, .l3_bytes = 1 << 20};
+    ffn_spec spec;
+    bench_layer layer;
+    bench_peers peers;
+    cr_assert_eq(ffn_spec_parse("d96-f192-relu", &spec, NULL), FFN_OK);
+    cr_assert_eq(bench_layer_create(&spec, NULL, false, &machine, &layer, NULL), FFN_OK);
+    cr_assert_eq(bench_peers_parse("openblas", &peers, NULL), FFN_OK);
+    bench_peers_open(&peers);
+    cr_assert_str_empty(peers.list[0].missing);
     for (int threads = 2; threads >= 1; threads--) {
-        bench_peer *peer = bench_peer_create(&weights, 4, layer.x, layer.kernel, threads);
-        cr_assert_not_null(peer);
+        bench_peers_take(&peers, &layer, threads);
         cr_expect_eq(openblas_get_num_threads(), threads);
-        bench_peer_destroy(peer);
     }
-    bench_layer_destroy(&weights);
-    support_layer_end(&layer);
+    bench_peers_close(&peers);
+    bench_layer_destroy(&layer);
 }

@@ -1,0 +1,151 @@
+/* plan_cost.c: see plan_cost.h
+ *
+ * Two stages, each a product. Its time is that of the tiles (ports and latency), or of what travels from L2 to L1 for
+ * them, or of the weights on their way from the level that holds them, whichever is longest; what a plan does not let
+ * overlap is added. The constants are fitted to a sweep on one machine (docs/plan.md); the rates are the machine's. */
+#include "plan_cost.h"
+
+#include <math.h>
+
+#include "isa.h"
+#include "plan.h"
+
+#define F32 ((double)sizeof(float))
+
+/* Of the cores these plans are for: two FMA pipes of four cycles, two loads a cycle. */
+enum { FMA_PORTS = 2, LOAD_PORTS = 2, FMA_LATENCY = 4 };
+
+static const double turn_cycles = 0.6;      /* of a turn of the hot loop, beside its multiply-adds */
+static const double prefetch_cycles = 0.15; /* of a line that is prefetched */
+static const double tile_cycles = 10;       /* to enter and leave a tile */
+static const double l2_bytes_a_cycle = 48;  /* from L2 to L1 */
+static const double overlap = 0.25;         /* of the shorter of two things that overlap is seen all the same */
+static const double start_cycles = 200;     /* a stream that nobody prefetched begins */
+static const double exposed_one_row = 0.02; /* of the reading, where a core's own prefetchers follow a few rows ... */
+static const double exposed_rows = 1;       /* ... and where the arithmetic between holds them up */
+static const double l2_share = 0.7;         /* of L2 that blocks can count on */
+static const double overflow = 0.1;         /* slower by at most this where blocks outgrow it */
+static const double activation_cycles = 10; /* of a vector of hidden values: 20 operations on two ports */
+/* Of the bandwidth of memory that so many streams reach, which are prefetched side by side; a core's own prefetchers
+ * are as good as four. Half as much is lost where L3 holds the weights. */
+static const double streams_reach[] = {0, 0.75, 0.88, 0.90, 0.93, 0.97, 1};
+enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS = 4 };
+
+/* Rates that were not measured: those of a server's core of these years. */
+static const double usual_ghz = 3, usual_l3_gbs = 60, usual_memory_gbs = 20;
+
+/* What does not depend on the plan, and what its blocks come to. */
+typedef struct costs {
+    const ffn_spec *spec;
+    const ffn_plan *plan;
+    int32_t lanes, group, row_tiles;
+    int64_t rows, f_block, k_block;
+    int32_t heights[PLAN_MR_MAX + 1]; /* row tiles of each height */
+    double l1_bytes;
+    double source_bytes_a_cycle; /* from where the weights are; 0: from L2 */
+    double covered;              /* share of the weights that is prefetched before its turn */
+    double slowdown;             /* of blocks that outgrow L2 */
+} costs;
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* Two things at once. */
+static double both(double a, double b, double seen) {
+    return fmax(a, b) + seen * fmin(a, b);
+}
+
+/* Cycles of one k step of a tile. */
+static double step_cycles(const costs *c, ffn_tile tile) {
+    const ffn_plan *plan = c->plan;
+    int32_t vectors = tile.panels * (FFN_PANEL / c->lanes);
+    double fma = (double)(tile.mr * vectors) / FMA_PORTS, load = (double)(tile.mr + vectors) / LOAD_PORTS;
+    double cycles = fmax(fmax(fma, load), FMA_LATENCY) + turn_cycles / plan->unroll;
+    int32_t own_lines = (plan->unroll * tile.panels + c->group - 1) / c->group, lines = plan->prefetch * tile.panels;
+    cycles += prefetch_cycles * (lines < own_lines ? lines : own_lines) * c->group / plan->unroll;
+    return plan->ahead ? cycles + prefetch_cycles * tile.panels : cycles;
+}
+
+/* Cycles of a group of panels over all row tiles for `terms` of the sum, and the bytes that L2 gives for them. */
+static double group_cycles(const costs *c, double terms, int64_t panels, double *l2_bytes) {
+    const ffn_plan *plan = c->plan;
+    double cycles = 0;
+    for (int32_t i = 0; i < plan->tile_count;) {
+        const int32_t mr = plan->tiles[i].mr, count = c->heights[mr];
+        int64_t left = panels;
+        for (; i < plan->tile_count && plan->tiles[i].mr == mr; i++) {
+            const ffn_tile tile = plan->tiles[i];
+            const int64_t calls = count * (left / tile.panels);
+            left %= tile.panels;
+            if (!calls)
+                continue;
+            const double a_bytes = mr * terms * F32, b_bytes = terms * tile.panels * FFN_PANEL * F32;
+            /* Part of what all row tiles read again may still be in L1. */
+            const double again = a_bytes + terms * (double)(panels * FFN_PANEL) * F32;
+            const double kept = fmin(1, c->l1_bytes / again);
+            cycles += (double)calls *
+                      (terms * step_cycles(c, tile) + tile_cycles + mr * tile.panels * (double)(FFN_PANEL / c->lanes));
+            *l2_bytes += (double)calls * (a_bytes + b_bytes * (1 - 1.0 / c->row_tiles) * (1 - kept));
+        }
+    }
+    return cycles;
+}
+
+/* One matrix over the panels of one block. */
+static double product_cycles(const costs *c, int64_t terms, int64_t block, int64_t panels, double more_l2_bytes) {
+    const int64_t blocks = ceil_div(terms, block), group = c->group < panels ? c->group : panels;
+    const int64_t groups = ceil_div(panels, group);
+    double l2_bytes = 0, cycles = group_cycles(c, (double)terms / (double)blocks, group, &l2_bytes);
+    const double times = (double)(groups * blocks), bytes = (double)(terms * panels * FFN_PANEL) * F32;
+    l2_bytes = l2_bytes * times + more_l2_bytes;
+    cycles = both(cycles * times, l2_bytes / l2_bytes_a_cycle, overlap) * c->slowdown;
+    if (c->source_bytes_a_cycle <= 0)
+        return both(cycles, bytes / l2_bytes_a_cycle, overlap);
+    const double bare = 1 - c->covered, reading = bytes / c->source_bytes_a_cycle + bare * start_cycles * times;
+    const double exposed = c->plan->ahead ? overlap : c->rows > 1 ? exposed_rows : exposed_one_row;
+    return both(cycles, reading, c->covered * overlap + bare * exposed);
+}
+
+static double or_usual(int64_t millions, double usual) {
+    return millions > 0 ? (double)millions * 1e-3 : usual;
+}
+
+double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machine *machine, int64_t n, bool cold) {
+    const bool gated = ffn_spec_gated(spec);
+    const int64_t passes = ceil_div(n, plan->m_block), own_lanes = isa_row_of(plan->isa)->lanes;
+    costs c = {.spec = spec,
+               .plan = plan,
+               .lanes = plan_lanes(plan),
+               .group = plan_group(plan),
+               .rows = ceil_div(n, passes),
+               .f_block = plan->f_block < spec->d_ff ? plan->f_block : spec->d_ff,
+               .k_block = plan->k_block < spec->d_model ? plan->k_block : spec->d_model,
+               .l1_bytes = (double)machine->l1_bytes};
+    for (int64_t left = c.rows; left > 0; c.row_tiles++) {
+        const int32_t mr = plan_next_height(plan, left);
+        c.heights[mr]++;
+        left -= mr;
+    }
+    const double ghz =
+        machine->fma_mflops > 0 ? (double)machine->fma_mflops * 1e-3 / (double)(2 * FMA_PORTS * own_lanes) : usual_ghz;
+    const double weights = (double)(spec->d_model * spec->d_ff * (gated ? 3 : 2)) * F32;
+    const int32_t streams = plan->prefetch ? STREAMS : OWN_STREAMS;
+    const double reach = streams_reach[c.group < streams ? c.group : streams];
+    if (cold || weights > 0.6 * (double)(machine->l3_bytes ? machine->l3_bytes : machine->l2_bytes))
+        c.source_bytes_a_cycle = or_usual(machine->memory_mbs, usual_memory_gbs) * reach / ghz;
+    else if (weights > 0.5 * (double)machine->l2_bytes)
+        c.source_bytes_a_cycle = or_usual(machine->l3_mbs, usual_l3_gbs) * (1 + reach) / 2 / ghz;
+    c.covered = fmin(1, (double)(plan->prefetch * c.group * c.row_tiles) / plan->unroll);
+    const double floats = (double)(c.rows * c.k_block + c.rows * (c.f_block + FFN_PANEL) * (gated ? 2 : 1) +
+                                   2 * c.group * c.k_block * FFN_PANEL);
+    const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
+    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1);
+
+    const int64_t f_blocks = ceil_div(spec->d_ff, c.f_block), h_panels = ceil_div(c.f_block, FFN_PANEL);
+    const double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);
+    const double y_bytes = 2 * F32 * (double)(c.rows * spec->d_model);
+    const double contract = product_cycles(&c, c.f_block, c.f_block, ceil_div(spec->d_model, FFN_PANEL), y_bytes);
+    const double vectors = (double)(n * ceil_div(spec->d_ff, c.lanes));
+    return ((double)(passes * f_blocks) * (expand + contract) + vectors * activation_cycles) / ghz * 1e-6;
+}

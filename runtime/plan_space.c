@@ -1,0 +1,308 @@
+/* plan_space.c: see plan_space.h
+ *
+ * The space is two tables: lists of tiles for each ISA and n class, and the values that each number of a plan may have.
+ * A list is one that tests/test_codegen.c has read in the generated code: none spills. */
+#include "plan_space.h"
+
+#include <string.h>
+
+#include "isa.h"
+#include "plan.h"
+#include "plan_cost.h"
+
+enum { ALL = FFN_DIM_MAX, VALUES_MAX = 12, LISTS_MAX = 8 };
+
+/* ---- Tiles --------------------------------------------------------------------------------------------------- */
+
+enum { N_1 = 1 << FFN_N_1, N_2_4 = 1 << FFN_N_2_4, N_5_16 = 1 << FFN_N_5_16, N_17_UP = 1 << FFN_N_17_UP };
+
+/* Tallest first. Each height that a class meets often has a tile of its own; every list ends with 1x1, so that any
+ * number of rows and panels can be served. The first list of a class is the one to try first. */
+typedef struct tile_list {
+    ffn_isa isa;
+    unsigned classes;
+    int32_t vector_bits;
+    ffn_tile tiles[FFN_TILES_MAX];
+} tile_list;
+
+static const tile_list tile_lists[] = {
+    {FFN_ISA_AVX2, N_1, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, {{1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, {{1, 7}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, {{1, 2}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, {{4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, {{2, 3}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, {{2, 3}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, {{4, 1}, {3, 2}, {3, 1}, {2, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16 | N_17_UP, 0, {{3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_17_UP, 0, {{4, 1}, {1, 1}}},
+
+    {FFN_ISA_AVX512, N_1, 0, {{1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 0, {{1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 256, {{1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, {{2, 8}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, {{4, 2}, {4, 1}, {3, 2}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 256, {{4, 3}, {4, 1}, {3, 4}, {3, 1}, {2, 6}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 0, {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 0, {{6, 3}, {6, 1}, {5, 3}, {5, 1}, {4, 3}, {4, 1}, {3, 3}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 256, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+
+    {FFN_ISA_NEON, N_1, 0, {{1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_1, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_NEON, N_1, 0, {{1, 2}, {1, 1}}},
+    {FFN_ISA_NEON, N_2_4, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
+    {FFN_ISA_NEON, N_2_4, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_16 | N_17_UP, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
+};
+enum { TILE_LISTS = sizeof tile_lists / sizeof *tile_lists };
+
+/* Those of an ISA and class, in order; their number. */
+static int32_t lists_of(ffn_isa isa, ffn_n_class n_class, const tile_list *lists[LISTS_MAX]) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < TILE_LISTS && count < LISTS_MAX; i++)
+        if (tile_lists[i].isa == isa && tile_lists[i].classes & 1u << n_class)
+            lists[count++] = &tile_lists[i];
+    return count;
+}
+
+static void take_list(ffn_plan *plan, const tile_list *list) {
+    plan->vector_bits = list->vector_bits;
+    plan->tile_count = 0;
+    while (plan->tile_count < FFN_TILES_MAX && list->tiles[plan->tile_count].mr) {
+        plan->tiles[plan->tile_count] = list->tiles[plan->tile_count];
+        plan->tile_count++;
+    }
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------------------------- */
+
+typedef enum axis { M_BLOCK, F_BLOCK, K_BLOCK, UNROLL, PREFETCH, AHEAD, ROW_SPLIT, AXES } axis;
+
+typedef struct values {
+    int64_t of[VALUES_MAX]; /* as many as `count` */
+    int32_t count;
+} values;
+
+#define VALUES(...) \
+    { {__VA_ARGS__}, sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t) }
+
+/* The grid: every combination, times the lists of tiles, is at most PLAN_GRID_MAX. Blocks are upper limits: they are
+ * cut evenly. Unrolling is a multiple of the ISA's own (turn_terms below). The first value is the one to try first. */
+static const values grid[FFN_N_CLASSES][AXES] = {
+    [FFN_N_1] = {VALUES(1), VALUES(ALL, 512, 1024, 256), VALUES(ALL, 1024), VALUES(1), VALUES(0), VALUES(0, 16, 32),
+                 VALUES(0)},
+    [FFN_N_2_4] = {VALUES(4), VALUES(512, 256, 1024), VALUES(512, 256, ALL), VALUES(1), VALUES(2, 4, 0), VALUES(0),
+                   VALUES(0)},
+    [FFN_N_5_16] = {VALUES(16), VALUES(512, 256, 1024), VALUES(512, 256, ALL), VALUES(1), VALUES(2, 1, 4, 0), VALUES(0),
+                    VALUES(0)},
+    [FFN_N_17_UP] = {VALUES(66, 36, 132), VALUES(512, 256, 1024), VALUES(512, ALL), VALUES(1), VALUES(1, 0), VALUES(0),
+                     VALUES(0)},
+};
+
+/* The whole space, in ascending order: what a search may step through. */
+static const values space[AXES] = {
+    [M_BLOCK] = VALUES(1, 2, 4, 8, 16, 24, 36, 48, 66, 96, 132, 198),
+    [F_BLOCK] = VALUES(64, 128, 256, 384, 512, 768, 1024, 2048, 4096, ALL),
+    [K_BLOCK] = VALUES(128, 256, 384, 512, 768, 1024, 2048, 4096, ALL),
+    [UNROLL] = VALUES(1, 2, 4, 8),
+    [PREFETCH] = VALUES(0, 1, 2, 4, 8),
+    [AHEAD] = VALUES(0, 8, 16, 32, 64),
+    [ROW_SPLIT] = VALUES(FFN_ROWS_LEAST_WORK, FFN_ROWS_TALLEST),
+};
+
+/* Terms in a turn of the hot loop: as many as hide the counting, few enough for the registers of addresses. */
+static int32_t turn_terms(ffn_isa isa) {
+    return isa == FFN_ISA_AVX2 ? 4 : isa == FFN_ISA_AVX512 ? 2 : 1;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* Cuts `total` into equal blocks of at most `most`, each a multiple of a panel: no short last block. */
+static int64_t even_block(int64_t total, int64_t most) {
+    int64_t units = ceil_div(total, FFN_PANEL), limit = most / FFN_PANEL > 0 ? most / FFN_PANEL : 1;
+    return ceil_div(units, ceil_div(units, limit)) * FFN_PANEL;
+}
+
+static void set(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value) {
+    switch (which) {
+    case M_BLOCK:
+        plan->m_block = value;
+        break;
+    case F_BLOCK:
+        plan->f_block = even_block(spec->d_ff, value);
+        break;
+    case K_BLOCK:
+        plan->k_block = even_block(spec->d_model, value);
+        plan->k_block = plan->k_block < spec->d_model ? plan->k_block : spec->d_model;
+        break;
+    case UNROLL:
+        plan->unroll = (int32_t)value;
+        plan->prefetch = plan->prefetch < plan->unroll ? plan->prefetch : plan->unroll;
+        break;
+    case PREFETCH:
+        plan->prefetch = (int32_t)value < plan->unroll ? (int32_t)value : plan->unroll;
+        break;
+    case AHEAD:
+        plan->ahead = (int32_t)value;
+        break;
+    case ROW_SPLIT:
+    case AXES:
+        plan->row_split = (ffn_row_split)value;
+        break;
+    }
+}
+
+static int64_t get(const ffn_plan *plan, axis which) {
+    const int64_t numbers[AXES] = {plan->m_block,  plan->f_block, plan->k_block,           plan->unroll,
+                                   plan->prefetch, plan->ahead,   (int64_t)plan->row_split};
+    return numbers[which];
+}
+
+static void set_grid(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value) {
+    set(spec, plan, which, which == UNROLL ? value * turn_terms(plan->isa) : value);
+}
+
+static bool same(const ffn_plan *a, const ffn_plan *b) {
+    for (axis i = 0; i < AXES; i++)
+        if (get(a, i) != get(b, i))
+            return false;
+    return a->vector_bits == b->vector_bits && a->tile_count == b->tile_count &&
+           memcmp(a->tiles, b->tiles, (size_t)a->tile_count * sizeof *a->tiles) == 0;
+}
+
+static size_t add(const ffn_spec *spec, const ffn_plan *plan, ffn_plan *plans, size_t count, size_t room) {
+    for (size_t i = 0; i < count; i++)
+        if (same(plan, &plans[i]))
+            return count;
+    if (count < room && ffn_plan_check(spec, plan, NULL) == FFN_OK)
+        plans[count++] = *plan;
+    return count;
+}
+
+/* ---- Grid, model, neighbours ---------------------------------------------------------------------------------- */
+
+static ffn_plan first_plan(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const tile_list *list) {
+    ffn_plan plan = {.isa = isa, .n_class = n_class};
+    take_list(&plan, list);
+    for (axis i = 0; i < AXES; i++)
+        set_grid(spec, &plan, i, grid[n_class][i].of[0]);
+    return plan;
+}
+
+size_t plan_space_grid(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, ffn_plan plans[PLAN_GRID_MAX]) {
+    const tile_list *lists[LISTS_MAX];
+    const int32_t list_count = lists_of(isa, n_class, lists);
+    size_t count = 0;
+    for (int32_t list = 0; list < list_count; list++) {
+        ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
+        /* An odometer over the axes: the last one turns fastest. */
+        int32_t at[AXES] = {0};
+        for (int32_t turned = AXES; turned >= 0;) {
+            for (axis i = 0; i < AXES; i++)
+                set_grid(spec, &plan, i, grid[n_class][i].of[at[i]]);
+            count = add(spec, &plan, plans, count, PLAN_GRID_MAX);
+            for (turned = AXES - 1; turned >= 0 && ++at[turned] == grid[n_class][turned].count; turned--)
+                at[turned] = 0;
+        }
+    }
+    return count;
+}
+
+/* A class has one plan for all of its rows: this many stand for them. Weights of a model of many layers come from
+ * beyond the caches, those of a lone small layer stay: the plan must be good for both. */
+static double class_cost(const ffn_spec *spec, const ffn_plan *plan, const ffn_machine *machine) {
+    static const int64_t rows[FFN_N_CLASSES] = {1, 4, 16, 128};
+    const int64_t n = rows[plan->n_class];
+    return plan_cost_ms(spec, plan, machine, n, true) + plan_cost_ms(spec, plan, machine, n, false);
+}
+
+/* One axis at a time, twice around: the axes hardly depend on each other, and a plan must cost microseconds. */
+bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
+                     ffn_plan *best) {
+    const tile_list *lists[LISTS_MAX];
+    const int32_t list_count = lists_of(isa, n_class, lists);
+    double least = 0;
+    bool found = false;
+    for (int32_t list = 0; list < list_count; list++) {
+        const ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
+        if (ffn_plan_check(spec, &plan, NULL) != FFN_OK)
+            continue;
+        const double cost = class_cost(spec, &plan, machine);
+        if (!found || cost < least) {
+            least = cost;
+            *best = plan;
+        }
+        found = true;
+    }
+    for (int around = 0; found && around < 2; around++) {
+        for (axis i = 0; i < AXES; i++) {
+            for (int32_t v = 0; v < grid[n_class][i].count; v++) {
+                ffn_plan plan = *best;
+                set_grid(spec, &plan, i, grid[n_class][i].of[v]);
+                if (get(&plan, i) == get(best, i) || ffn_plan_check(spec, &plan, NULL) != FFN_OK)
+                    continue;
+                const double cost = class_cost(spec, &plan, machine);
+                if (cost < least) {
+                    least = cost;
+                    *best = plan;
+                }
+            }
+        }
+    }
+    return found;
+}
+
+size_t plan_space_neighbours(const ffn_spec *spec, const ffn_plan *plan, ffn_plan plans[PLAN_NEIGHBOURS_MAX]) {
+    const tile_list *lists[LISTS_MAX];
+    const int32_t list_count = lists_of(plan->isa, plan->n_class, lists);
+    ffn_plan all[PLAN_NEIGHBOURS_MAX + 1] = {*plan}; /* itself, so that it is not added */
+    size_t count = 1;
+    for (int32_t i = 0; i < list_count; i++) {
+        ffn_plan next = *plan;
+        take_list(&next, lists[i]);
+        count = add(spec, &next, all, count, PLAN_NEIGHBOURS_MAX + 1);
+    }
+    for (axis i = 0; i < AXES; i++) {
+        const int64_t now = get(plan, i);
+        /* The nearest different plan below and above. */
+        for (int direction = -1; direction <= 1; direction += 2) {
+            for (int32_t at = direction < 0 ? space[i].count - 1 : 0; at >= 0 && at < space[i].count; at += direction) {
+                ffn_plan next = *plan;
+                set(spec, &next, i, space[i].of[at]);
+                const int64_t value = get(&next, i);
+                if (direction < 0 ? value >= now : value <= now)
+                    continue;
+                count = add(spec, &next, all, count, PLAN_NEIGHBOURS_MAX + 1);
+                break;
+            }
+        }
+    }
+    memcpy(plans, all + 1, (count - 1) * sizeof *plans);
+    return count - 1;
+}
+
+bool plan_space_simpler(const ffn_plan *a, const ffn_plan *b) {
+    const int64_t order[][2] = {
+        {a->tile_count, b->tile_count}, {a->unroll, b->unroll},     {a->prefetch, b->prefetch}, {a->ahead, b->ahead},
+        {-a->f_block, -b->f_block},     {-a->k_block, -b->k_block}, {-a->m_block, -b->m_block},
+    };
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (order[i][0] != order[i][1])
+            return order[i][0] < order[i][1];
+    char texts[2][256] = {"", ""};
+    ffn_plan_format(a, texts[0], sizeof texts[0], NULL);
+    ffn_plan_format(b, texts[1], sizeof texts[1], NULL);
+    return strcmp(texts[0], texts[1]) < 0;
+}

@@ -1,0 +1,119 @@
+/* test_plan_bits.c: every plan of the space gives the bits of the portable kernel: tuning cannot change a result */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plan_space.h"
+#include "support_kernel.h"
+#include "support_oracle.h"
+
+#define ROWS 140 /* more than the largest block of rows of the grid, and no multiple of a tile */
+
+/* Large enough that every block size of the grid is another one, small enough to run each. */
+static const char text[] = "d536-f1064-swiglu-bias";
+
+typedef struct fixture {
+    ffn_spec spec;
+    support_weights *weights;
+    void *packed;
+    float *x, *want, *y;
+} fixture;
+
+static fixture set_up(void) {
+    fixture f = {.spec = support_spec(text)};
+    const size_t bytes = (size_t)(ROWS * f.spec.d_model) * sizeof(float);
+    f.weights = support_random_weights(&f.spec, SUPPORT_CANCELLING, 3);
+    f.packed = support_packed(&f.spec, &f.weights->weights);
+    f.x = support_aligned(bytes);
+    f.want = support_aligned(bytes);
+    f.y = support_aligned(bytes);
+    support_fill_x(f.x, ROWS, f.spec.d_model, f.spec.d_model, SUPPORT_CANCELLING, 4);
+    support_portable_run(&f.spec, f.x, f.spec.d_model, f.want, f.spec.d_model, ROWS, f.packed);
+    return f;
+}
+
+static void tear_down(fixture *f) {
+    support_weights_free(f->weights);
+    free(f->packed);
+    free(f->x);
+    free(f->want);
+    free(f->y);
+}
+
+static void expect_bits(fixture *f, const ffn_plan *plan) {
+    /* Rows of a call: of the class itself, and one of another class. */
+    static const int64_t rows[FFN_N_CLASSES][3] = {{1, 2, 0}, {4, 3, 2}, {16, 11, 5}, {ROWS, 17, 1}};
+    const int64_t d = f->spec.d_model;
+    support_kernel k;
+    char what[256] = "";
+    ffn_plan_format(plan, what, sizeof what, NULL);
+    support_kernel_build(&f->spec, plan, &k);
+    for (int i = 0; i < 3 && rows[plan->n_class][i] > 0; i++) {
+        const int64_t n = rows[plan->n_class][i];
+        support_fill_nan(f->y, n * d);
+        support_kernel_run(&k, f->x, d, f->y, d, n, f->packed);
+        const int64_t unequal = oracle_first_unequal(&f->spec, f->y, d, f->want, d, n);
+        cr_expect_eq(unequal, -1, "%s, n = %lld: first other bits at row %lld column %lld", what, (long long)n,
+                     (long long)(unequal / d), (long long)(unequal % d));
+    }
+    support_kernel_free(&k);
+}
+
+static void check_class(ffn_n_class c) {
+    static ffn_plan plans[PLAN_GRID_MAX + PLAN_NEIGHBOURS_MAX];
+    const ffn_isa isa = ffn_isa_best();
+    if (isa == FFN_ISA_PORTABLE) {
+        printf("skipped: no code is generated for this CPU\n");
+        return;
+    }
+    fixture f = set_up();
+    size_t count = plan_space_grid(&f.spec, isa, c, plans);
+    const ffn_plan untuned = support_kernel_plan(&f.spec, isa, c);
+    count += plan_space_neighbours(&f.spec, &untuned, plans + count);
+    for (size_t i = 0; i < count; i++)
+        expect_bits(&f, &plans[i]);
+    printf("%s %s: %zu plans\n", ffn_isa_name(isa), ffn_n_class_name(c), count);
+    tear_down(&f);
+}
+
+/* One test a class, so that they run side by side. */
+Test(plan_bits, every_plan_for_1_row, .timeout = 600) {
+    check_class(FFN_N_1);
+}
+
+Test(plan_bits, every_plan_for_2_to_4_rows, .timeout = 600) {
+    check_class(FFN_N_2_4);
+}
+
+Test(plan_bits, every_plan_for_5_to_16_rows, .timeout = 600) {
+    check_class(FFN_N_5_16);
+}
+
+Test(plan_bits, every_plan_for_17_rows_and_more, .timeout = 600) {
+    check_class(FFN_N_17_UP);
+}
+
+/* Every list of tiles of the other ISAs, by its first plan. */
+Test(plan_bits, every_list_of_tiles_of_other_isas, .timeout = 600) {
+    static ffn_plan plans[PLAN_GRID_MAX];
+    fixture f = set_up();
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++) {
+        if (isa == ffn_isa_best() || !support_isa_runs(isa)) {
+            printf("%s: %s\n", ffn_isa_name(isa), isa == ffn_isa_best() ? "see the other tests" : "skipped: no code");
+            continue;
+        }
+        for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++) {
+            const size_t count = plan_space_grid(&f.spec, isa, c, plans);
+            for (size_t i = 0; i < count; i++) {
+                const ffn_plan *before = &plans[i ? i - 1 : 0], *plan = &plans[i];
+                bool same = i > 0 && plan->vector_bits == before->vector_bits && plan->tile_count == before->tile_count;
+                for (int32_t t = 0; t < plan->tile_count && same; t++)
+                    same = plan->tiles[t].mr == before->tiles[t].mr && plan->tiles[t].panels == before->tiles[t].panels;
+                if (!same)
+                    expect_bits(&f, plan);
+            }
+        }
+        printf("%s%s\n", ffn_isa_name(isa), support_isa_note(isa));
+    }
+    tear_down(&f);
+}
