@@ -23,6 +23,10 @@ packages=(
     'optional  qemu-user                runs AArch64 code on x86-64'
     'optional  gcc-aarch64-linux-gnu    links AArch64 code on x86-64'
     'optional  lld                      link-time optimisation by clang'
+    'optional  libdnnl-dev              oneDNN, a peer of the benchmark'
+    'optional  libxsmm-dev              libxsmm, a peer of the benchmark'
+    'optional  libblis-dev              BLIS, a peer of the benchmark'
+    'optional  gnuplot-nox              draws the pictures of tune and bench'
 )
 
 # packages_missing FOR...: the names among these that are not installed
