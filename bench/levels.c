@@ -16,8 +16,8 @@
 #define MEMORY_MIN (64 * MIB) /* some systems do not report their last level */
 #define MEMORY_MAX (512 * MIB)
 #define SLICE_BYTES (8 * MIB)
-#define CALL_BYTES (4 * MIB) /* read by one call at least: handing it to a team is then nothing */
-#define PEAK_TURNS 10000
+#define CALL_BYTES (32 * MIB) /* read by one call from a cache: handing it to a team is then nothing */
+#define PEAK_TURNS 100000
 #define BUSY_SHARE 0.05
 #define BUSY_SPREAD 0.25
 
@@ -101,6 +101,7 @@ static ffn_status make_regions(work *w, const ffn_machine *machine, int size, ff
         w->regions[L3] = part(smaller(larger(l3 / 2, 4 * l2), l3 / 4 * 3) / size, INT64_MAX);
     const int64_t memory = smaller(larger(4 * larger(l2, l3), MEMORY_MIN), MEMORY_MAX);
     w->regions[MEMORY] = part(memory / size, SLICE_BYTES);
+    w->regions[MEMORY].repeats = 1; /* the second time it would come from a cache */
 
     const int64_t near_bytes = larger(w->regions[L2].bytes, w->regions[L3].bytes) * size;
     const int64_t far_bytes = w->regions[MEMORY].bytes * size;

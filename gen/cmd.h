@@ -19,7 +19,7 @@ typedef struct cmd {
 } cmd;
 
 extern const cmd cmd_run, cmd_verify, cmd_bench, cmd_explain, cmd_list, cmd_emit, cmd_pack, cmd_cache, cmd_demo,
-    cmd_calibrate, cmd_tuned_tables;
+    cmd_calibrate, cmd_tune, cmd_tuned_tables;
 
 /* "ffngen run: <message>" to standard error; returns `status`. CMD_USAGE adds where the help is. */
 #if defined(__GNUC__)

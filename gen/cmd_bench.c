@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "cmd_bench_spec.h"
 #include "options.h"
+#include "suite.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -17,8 +19,9 @@
 typedef struct settings {
     const cmd *command;
     option_counts n;
-    const char *threads, *vs;
+    const char *threads, *vs, *plot;
     bool all_presets, json;
+    cJSON *rows; /* for the picture; NULL: none is wanted */
     bench_peers peers;
     bench_sweep sweep;
     report_table table;
@@ -48,26 +51,12 @@ static int take(void *self, const bench_row *row) {
         count_ratio(s, s->peers.count, best_ms / r->ms_median);
     s->busiest = fmax(s->busiest, r->busy);
     s->beyond = fmax(s->beyond, r->fraction_of_peak);
+    cJSON *object = s->rows ? bench_row_object(row) : NULL;
+    if (s->rows && (!object || !cJSON_AddItemToArray(s->rows, object)))
+        return cmd_error(s->command, CMD_FAILED, "no memory for the rows of a picture");
     if (s->json)
         return bench_row_json(row) ? CMD_OK : CMD_FAILED;
     bench_row_line(row, &s->table);
-    return CMD_OK;
-}
-
-static int add_presets(ffn_spec **specs, int *count) {
-    int presets = 0;
-    while (ffn_preset_at((size_t)presets))
-        presets++;
-    ffn_spec *all = realloc(*specs, (size_t)(*count + presets) * sizeof *all);
-    if (!all)
-        return CMD_FAILED;
-    *specs = all;
-    for (int i = 0; i < presets; i++) {
-        bool known = ffn_spec_parse(ffn_preset_at((size_t)i)->spec, &all[*count], NULL) != FFN_OK;
-        for (int j = 0; j < *count && !known; j++)
-            known = ffn_spec_equal(&all[j], &all[*count]); /* models share shapes */
-        *count += !known;
-    }
     return CMD_OK;
 }
 
@@ -135,8 +124,31 @@ static int bench_specs(settings *s, const ffn_spec *specs, int count) {
     return report_end(&s->table) ? status : CMD_FAILED;
 }
 
+/* --suite has its specs, numbers of rows and ways itself: what else is given would not be heeded. */
+static int run_suite(const settings *s, const suite_options *asked, int operands) {
+    suite_options options = *asked;
+    int threads = 0;
+    if (operands > 0)
+        return cmd_error(s->command, CMD_USAGE, "--suite takes every preset: no SPEC is wanted");
+    if (s->plot)
+        return cmd_error(s->command, CMD_USAGE, "--plot: the page of --suite has its pictures");
+    if (s->threads && threads_of(s, &threads))
+        return CMD_USAGE;
+    options.threads = threads;
+    options.peers = s->vs ? s->vs : "all";
+    options.output = options.output ? options.output : "bench.html";
+    return suite_run(s->command, &options);
+}
+
 static int run(const cmd *command, int argc, char **argv) {
-    settings s = {.command = command, .n = {3, {1, 16, 128}}, .threads = "1", .vs = "openblas"};
+    settings s = {
+        .command = command,
+        .n = {3, {1, 16, 128}},
+    };
+    suite_options suite = {.minutes = 15};
+    bool whole = false;
+    const char *page = NULL;
+    double limit = 0;
     bench_row *row = &s.sweep.row;
     *row = (bench_row){.command = command, .seconds = 0.5, .store = "off", .tuned = "off"};
     const char *tools = NULL;
@@ -152,6 +164,11 @@ static int run(const cmd *command, int argc, char **argv) {
         {"tuned", 0, OPTION_TEXT, &row->tuned, CMD_TUNED_ARGUMENT, "tuned plans (default: off)", NULL},
         {"store", 0, OPTION_TEXT, &row->store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
         {"tools", 0, OPTION_TEXT, &tools, "perf,gdb", "tell them the names of generated code", NULL},
+        {"plot", 0, OPTION_TEXT, &s.plot, "F.svg|F.png", "a roofline, and bars per n against the peers", NULL},
+        {"suite", 0, OPTION_FLAG, &whole, NULL, "every preset, n, one and all threads, all peers: a page", NULL},
+        {"page", 0, OPTION_TEXT, &page, "F.json", "the page of an earlier suite's JSON, to --output", NULL},
+        {"output", 'o', OPTION_TEXT, &suite.output, "F.html", "of --suite (default bench.html), F.json beside", NULL},
+        {"minutes", 0, OPTION_SECONDS, &limit, "M", "of --suite, for all of it (default 15)", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
         {0}};
     int operands, status, count, threads = 1;
@@ -160,6 +177,20 @@ static int run(const cmd *command, int argc, char **argv) {
     count = argc - operands;
     row->store = cmd_store(row->store);
     row->tuned = cmd_tuned(row->tuned);
+    if (whole) {
+        suite.minutes = limit > 0 ? limit : suite.minutes;
+        suite.store = row->store;
+        return run_suite(&s, &suite, count);
+    }
+    if (page) {
+        if (count > 0 || !suite.output)
+            return cmd_error(command, CMD_USAGE, "--page F.json: --output F.html is wanted with it, and no SPEC");
+        return suite_page(command, page, suite.output);
+    }
+    if (suite.output || limit > 0)
+        return cmd_error(command, CMD_USAGE, "%s: of --suite", suite.output ? "--output" : "--minutes");
+    s.threads = s.threads ? s.threads : "1";
+    s.vs = s.vs ? s.vs : "openblas";
     if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
         return CMD_USAGE;
     ffn_spec *specs = NULL;
@@ -168,7 +199,7 @@ static int run(const cmd *command, int argc, char **argv) {
         if (status)
             return status;
     }
-    if (s.all_presets && add_presets(&specs, &count)) {
+    if (s.all_presets && bench_preset_specs(&specs, &count)) {
         free(specs);
         return cmd_error(command, CMD_FAILED, "no memory for the presets");
     }
@@ -178,6 +209,10 @@ static int run(const cmd *command, int argc, char **argv) {
         if (!row->team)
             status = cmd_error(command, CMD_FAILED, "%d threads could not be started", threads);
     }
+    if (!status && s.plot) {
+        s.rows = cJSON_CreateArray();
+        status = s.rows ? CMD_OK : cmd_error(command, CMD_FAILED, "no memory");
+    }
     if (!status) {
         s.sweep.peers = &s.peers;
         s.sweep.n = s.n.values;
@@ -186,6 +221,11 @@ static int run(const cmd *command, int argc, char **argv) {
         s.sweep.self = &s;
         status = bench_specs(&s, specs, count);
     }
+    if (s.rows && cJSON_GetArraySize(s.rows) > 0) {
+        int drawn = suite_plot(command, s.rows, s.plot);
+        status = status ? status : drawn;
+    }
+    cJSON_Delete(s.rows);
     bench_peers_close(&s.peers);
     bench_team_destroy(row->team);
     free(specs);
@@ -194,7 +234,7 @@ static int run(const cmd *command, int argc, char **argv) {
 
 const cmd cmd_bench = {
     "bench",
-    "SPEC... [options]",
+    "SPEC... | --suite [options]",
     "Measures kernels, the machine and peers in one process, in turns.",
     "\n  gflops        2 x multiply-adds of the true sizes, the activation not counted\n"
     "  %peak         of the rate of fused multiply-adds from registers, measured in the same rounds\n"

@@ -2,6 +2,7 @@
 #include "cmd_bench_row.h"
 
 #include "json.h"
+#include "machine.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static ffn_status open_kernel(bench_row *row, ffn_diag *diag) {
     ffn_plan plan;
     if (row->plan_changes) {
         ffn_machine machine;
-        ffn_machine_read(&machine);
+        machine_read_calibrated(&machine, NULL);
         ffn_isa isa = row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa;
         ffn_status status = ffn_plan_make(spec, isa, ffn_n_class_of(row->n), &machine, &plan, diag);
         if (!status)

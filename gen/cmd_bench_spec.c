@@ -2,6 +2,7 @@
 #include "cmd_bench_spec.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define X_SEED 7
@@ -77,5 +78,22 @@ int bench_peers_of(const cmd *command, const char *names, bench_peers *peers) {
     const char *environment = bench_peer_environment();
     if (peers->count && *environment)
         cmd_note(command, "set, and of influence on peers: %s", environment);
+    return CMD_OK;
+}
+
+int bench_preset_specs(ffn_spec **specs, int *count) {
+    int presets = 0;
+    while (ffn_preset_at((size_t)presets))
+        presets++;
+    ffn_spec *all = realloc(*specs, (size_t)(*count + presets) * sizeof *all);
+    if (!all)
+        return CMD_FAILED;
+    *specs = all;
+    for (int i = 0; i < presets; i++) {
+        bool known = ffn_spec_parse(ffn_preset_at((size_t)i)->spec, &all[*count], NULL) != FFN_OK;
+        for (int j = 0; j < *count && !known; j++)
+            known = ffn_spec_equal(&all[j], &all[*count]); /* models share shapes */
+        *count += !known;
+    }
     return CMD_OK;
 }

@@ -21,6 +21,9 @@ typedef struct bench_sweep {
 /* CMD_OK if every row was measured and right; else what went wrong was said. */
 int bench_sweep_run(const bench_sweep *sweep, const ffn_spec *spec);
 
+/* Adds every different spec of the presets to *specs (realloc, for free()). CMD_FAILED without memory. */
+int bench_preset_specs(ffn_spec **specs, int *count);
+
 /* "openblas,blis", "all" or "none", opened; what is missing is a note. A name that is no peer is a usage error. */
 int bench_peers_of(const cmd *command, const char *names, bench_peers *peers);
 

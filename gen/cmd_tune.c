@@ -94,10 +94,16 @@ static double gain_of(const tune_outcome *outcome) {
     return 1 / outcome->best.figures.ratio - 1;
 }
 
+/* Of the rounds that timed the best plan too; 0 where the model's plan was in none. */
+static double model_ms(const tune_outcome *outcome) {
+    bool beside = outcome->model.state == TUNE_OK && !strcmp(outcome->model.plan, outcome->best.reference);
+    return beside ? outcome->best.figures.reference_ms : 0;
+}
+
 static bool print_json(const tune_outcome *outcome) {
     json_line line = tune_record_line(&outcome->best);
-    if (outcome->model.state == TUNE_OK)
-        json_number(&line, "model_ms", outcome->model.figures.ms_min);
+    if (model_ms(outcome) > 0)
+        json_number(&line, "model_ms", model_ms(outcome));
     json_number(&line, "gain", gain_of(outcome));
     json_integer(&line, "tried", outcome->tried);
     json_integer(&line, "failed", outcome->failed);
@@ -112,11 +118,11 @@ static void print_row(settings *s, const tune_outcome *outcome) {
     report_cell(&s->table, "%s", name);
     report_cell(&s->table, "%lld", (long long)best->n);
     report_cell(&s->table, "%lld", (long long)best->threads);
-    if (outcome->model.state == TUNE_OK)
-        report_cell(&s->table, "%.4f", outcome->model.figures.ms_min);
+    if (model_ms(outcome) > 0)
+        report_cell(&s->table, "%.4f", model_ms(outcome));
     else
         report_cell(&s->table, "-");
-    report_cell(&s->table, "%.4f", best->figures.ms_min);
+    report_cell(&s->table, "%.4f", best->figures.ms_median);
     report_cell(&s->table, "%+.1f %%", gain_of(outcome) * 100);
     report_cell(&s->table, "%d", outcome->tried);
     report_cell(&s->table, "%d", outcome->failed);
@@ -373,7 +379,7 @@ const cmd cmd_tune = {
     "tune",
     "SPEC... [options]",
     "Searches the fastest plans by measuring and keeps them in the tuned table.",
-    "\n  model ms, best ms   fastest run of the untuned plan and of the one found\n"
+    "\n  model ms, best ms   a run by the untuned plan and by the one found, medians of the same rounds\n"
     "  gain                by how much more a second the found plan does, from rounds that had both\n"
     "  tried, failed       plans; one that crashes, hangs or is wrong is noted in the log and never used\n"
     "  busy                the machine's pace wandered by more than 10 % meanwhile\n",

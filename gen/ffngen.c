@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cmd *const commands[] = {&cmd_run,       &cmd_verify, &cmd_bench,        &cmd_explain,
-                                      &cmd_emit,      &cmd_pack,   &cmd_list,         &cmd_cache,
-                                      &cmd_calibrate, &cmd_demo,   &cmd_tuned_tables, NULL};
+static const cmd *const commands[] = {&cmd_run,  &cmd_verify,       &cmd_bench, &cmd_explain,   &cmd_emit,
+                                      &cmd_pack, &cmd_list,         &cmd_cache, &cmd_calibrate, &cmd_demo,
+                                      &cmd_tune, &cmd_tuned_tables, NULL};
 
 static const char *command_name_at(size_t i) {
     return commands[i] ? commands[i]->name : NULL;

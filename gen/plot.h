@@ -1,7 +1,8 @@
 /* plot.h: measurements -> pictures, through gnuplot
  *
- * A path that ends in .svg or .png decides the kind. The picture is there whole or not at all. UNSUPPORTED where gnuplot
- * is not installed: the text says so, and how to get it; SYSTEM where it failed, with its first line of complaint. */
+ * A path that ends in .svg or .png decides the kind. The picture is there whole or not at all. UNSUPPORTED where
+ * gnuplot is not installed: the text says so, and how to get it; SYSTEM where it failed, with its first line of
+ * complaint. */
 #ifndef PLOT_H
 #define PLOT_H
 

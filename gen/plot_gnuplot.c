@@ -46,8 +46,7 @@ static ffn_status open_streams(run *r, ffn_diag *diag) {
     for (int i = 0; i < STREAMS; i++)
         r->ours[i] = r->theirs[i] = -1;
     for (int i = 0; i < STREAMS; i++) {
-        int failed =
-            i == SCRIPT ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) : pipe2(pair, O_CLOEXEC);
+        int failed = i == SCRIPT ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) : pipe2(pair, O_CLOEXEC);
         if (failed)
             return diag_fail(diag, FFN_SYSTEM, "no pipe to gnuplot: %s", strerror(errno));
         r->ours[i] = pair[0];
@@ -81,8 +80,9 @@ static ffn_status start(run *r, ffn_diag *diag) {
     }
     posix_spawn_file_actions_destroy(&actions);
     if (error == ENOENT)
-        return diag_fail(diag, FFN_UNSUPPORTED,
-                         "gnuplot, which draws the pictures, is not installed; Debian and Ubuntu have it in gnuplot-nox");
+        return diag_fail(
+            diag, FFN_UNSUPPORTED,
+            "gnuplot, which draws the pictures, is not installed; Debian and Ubuntu have it in gnuplot-nox");
     if (error)
         return diag_fail(diag, FFN_SYSTEM, "gnuplot could not be started: %s", strerror(error));
     return FFN_OK;
@@ -150,8 +150,7 @@ static ffn_status complain(run *r, int status, ffn_diag *diag) {
     }
     if (WIFSIGNALED(status))
         return diag_fail(diag, FFN_SYSTEM, "gnuplot was ended by signal %d", WTERMSIG(status));
-    return diag_fail(diag, FFN_SYSTEM, "gnuplot gave no picture and said nothing; exit status %d",
-                     WEXITSTATUS(status));
+    return diag_fail(diag, FFN_SYSTEM, "gnuplot gave no picture and said nothing; exit status %d", WEXITSTATUS(status));
 }
 
 static ffn_status finish(run *r, ffn_status status, ffn_diag *diag) {

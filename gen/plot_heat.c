@@ -43,10 +43,12 @@ static ffn_status survey(heat *h, ffn_diag *diag) {
     for (size_t i = 0; i < h->count; i++) {
         const plot_cell *cell = &h->cells[i];
         if (!isfinite(cell->gflops) || cell->gflops < 0 || cell->mr < 1 || cell->nv < 1)
-            return diag_fail(diag, FFN_BAD_ARGUMENT, "the tile %dx%d cannot be drawn: its figure or size makes no sense",
-                             (int)cell->mr, (int)cell->nv);
+            return diag_fail(diag, FFN_BAD_ARGUMENT,
+                             "the tile %dx%d cannot be drawn: its figure or size makes no sense", (int)cell->mr,
+                             (int)cell->nv);
         if (!insert(h->mr, &h->rows, cell->mr) || !insert(h->nv, &h->columns, cell->nv))
-            return diag_fail(diag, FFN_BAD_ARGUMENT, "more than %d heights or widths of tiles cannot be drawn", SIDE_MAX);
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "more than %d heights or widths of tiles cannot be drawn",
+                             SIDE_MAX);
         if (cell->gflops > h->cells[h->best].gflops)
             h->best = i;
         h->least = fmin(h->least, cell->gflops);
@@ -69,9 +71,9 @@ static void figures(const heat *h, text *to, double size) {
         double share = h->most > h->least ? (cell->gflops - h->least) / (h->most - h->least) : 1;
         char figure[PLOT_FIGURE_BYTES];
         plot_figure(cell->gflops, figure);
-        text_print(to, "set label '%s' at first %d, first %d center front font '%s,%d' textcolor rgb '%s'\n", figure,
-                   place_of(h->nv, h->columns, cell->nv), place_of(h->mr, h->rows, cell->mr),
-                   i == h->best ? "sans-serif:Bold" : "", (int)size, share > 0.55 ? "#ffffff" : "#111111");
+        text_print(to, "set label '%s' at first %d, first %d center front font ',%d' textcolor rgb '%s'\n", figure,
+                   place_of(h->nv, h->columns, cell->nv), place_of(h->mr, h->rows, cell->mr), (int)size,
+                   share > 0.55 ? "#ffffff" : "#111111");
     }
 }
 

@@ -16,7 +16,8 @@
 #define CAPTION_LINE 16.0
 #define CAPTION_MARGIN 20.0
 #define CAPTION_BYTES 2048
-#define PNG_SCALE 2 /* pixels for each of an SVG: pictures are looked at on dense screens */
+#define PNG_SCALE \
+    2 /* pixels for each of an SVG: pictures are looked at on dense screens. Fonts: cairo has 96 to the inch */
 
 /* Told apart by those who do not see red and green as two (Okabe and Ito). */
 const char *const plot_colours[PLOT_SERIES_MAX] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
@@ -38,41 +39,51 @@ void plot_number(text *to, double value) {
     text_print(to, "%llde%d", digits, exponent);
 }
 
-void plot_figure(double value, char figure[PLOT_FIGURE_BYTES]) {
-    if (!isfinite(value) || fabs(value) < 1e-290) {
-        snprintf(figure, PLOT_FIGURE_BYTES, "%s", isnan(value) ? "nan" : !isfinite(value) ? "inf" : "0");
+void plot_fixed(double value, int decimals, char figure[PLOT_FIGURE_BYTES]) {
+    char *at = figure + PLOT_FIGURE_BYTES;
+    if (!isfinite(value) || fabs(value) >= 1e15) {
+        snprintf(figure, PLOT_FIGURE_BYTES, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
         return;
     }
-    int exponent;
-    long long digits = digits_of(fabs(value), 3, &exponent);
-    if (digits == 1000) {
-        digits = 100;
-        exponent++;
+    long long rest = llround(fabs(value) * pow(10, decimals));
+    *--at = 0;
+    for (int written = 0; rest > 0 || written <= decimals; rest /= 10) {
+        *--at = (char)('0' + rest % 10);
+        if (++written == decimals)
+            *--at = '.';
     }
-    const char *sign = value < 0 ? "-" : "";
-    if (exponent >= 0 && exponent < 13) {
-        for (int i = 0; i < exponent; i++)
-            digits *= 10;
-        snprintf(figure, PLOT_FIGURE_BYTES, "%s%lld", sign, exponent > 0 ? llround(fabs(value)) : digits);
-    } else if (exponent < 0 && exponent >= -6) {
-        long long unit = 1;
-        for (int i = exponent; i < 0; i++)
-            unit *= 10;
-        snprintf(figure, PLOT_FIGURE_BYTES, "%s%lld.%0*lld", sign, digits / unit, -exponent, digits % unit);
-    } else {
-        snprintf(figure, PLOT_FIGURE_BYTES, "%s%lld.%02llde%+03d", sign, digits / 100, digits % 100, exponent + 2);
+    if (value < 0)
+        *--at = '-';
+    memmove(figure, at, (size_t)(figure + PLOT_FIGURE_BYTES - at));
+}
+
+void plot_figure(double value, char figure[PLOT_FIGURE_BYTES]) {
+    int exponent = 0;
+    if (isfinite(value) && fabs(value) > 1e-290)
+        exponent = digits_of(fabs(value), 3, &exponent) == 1000 ? exponent + 3 : exponent + 2;
+    if (!isfinite(value) || (exponent > -5 && exponent < 9)) {
+        plot_fixed(value, exponent >= 2 || value == 0 ? 0 : 2 - exponent, figure);
+        return;
     }
+    plot_fixed(value / pow(10, exponent), 2, figure);
+    size_t length = strlen(figure);
+    snprintf(figure + length, PLOT_FIGURE_BYTES - length, "e%d", exponent);
 }
 
 /* Bytes of the character that begins here; 0: it is no UTF-8. */
 static size_t character_bytes(const char *at) {
     const unsigned char *c = (const unsigned char *)at;
-    size_t bytes = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 : *c >= 0xe0 && *c < 0xf0 ? 3 : *c >= 0xf0 && *c < 0xf5 ? 4 : 0;
+    size_t bytes = *c < 0x80                 ? 1
+                   : *c >= 0xc2 && *c < 0xe0 ? 2
+                   : *c >= 0xe0 && *c < 0xf0 ? 3
+                   : *c >= 0xf0 && *c < 0xf5 ? 4
+                                             : 0;
     for (size_t i = 1; i < bytes; i++) {
         if ((c[i] & 0xc0) != 0x80)
             return 0;
     }
-    bool surrogate = bytes == 3 && c[0] == 0xed && c[1] >= 0xa0, nothing = bytes == 3 && c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe;
+    bool surrogate = bytes == 3 && c[0] == 0xed && c[1] >= 0xa0,
+         nothing = bytes == 3 && c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe;
     bool longer = (bytes == 3 && c[0] == 0xe0 && c[1] < 0xa0) || (bytes == 4 && c[0] == 0xf0 && c[1] < 0x90);
     bool beyond = bytes == 4 && c[0] == 0xf4 && c[1] > 0x8f;
     return surrogate || nothing || longer || beyond ? 0 : bytes;
@@ -93,7 +104,8 @@ void plot_quoted(text *to, const char *name, size_t most) {
     text_put(to, "'");
     for (size_t count = 0; *name && count + cut < most; count++) {
         size_t bytes = character_bytes(name);
-        bool control = (unsigned char)*name < 0x20 || *name == 0x7f || (bytes == 2 && (unsigned char)*name == 0xc2 && (unsigned char)name[1] < 0xa0);
+        bool control = (unsigned char)*name < 0x20 || *name == 0x7f ||
+                       (bytes == 2 && (unsigned char)*name == 0xc2 && (unsigned char)name[1] < 0xa0);
         if (bytes == 0 || control)
             text_put(to, "?");
         else if (*name == '\'')
@@ -210,8 +222,8 @@ double plot_caption_draw(text *to, const plot_canvas *canvas, const plot_caption
 ffn_status plot_kind_of(const char *path, plot_kind *kind, ffn_diag *diag) {
     const char *dot = strrchr(path, '.');
     if (!dot || (strcasecmp(dot, ".svg") && strcasecmp(dot, ".png")))
-        return diag_fail(diag, FFN_BAD_ARGUMENT, "%s is the name of neither an SVG nor a PNG: it should end in .svg or .png",
-                         file_label(path));
+        return diag_fail(diag, FFN_BAD_ARGUMENT,
+                         "%s is the name of neither an SVG nor a PNG: it should end in .svg or .png", file_label(path));
     *kind = strcasecmp(dot, ".svg") ? PLOT_PNG : PLOT_SVG;
     return FFN_OK;
 }
@@ -223,11 +235,13 @@ static void head(text *to, const plot_canvas *canvas, plot_kind kind, const char
         text_print(to, "set terminal svg size %d,%d noenhanced font 'sans-serif,12' background 'white' name '%s'\n",
                    width, height, name ? name : "ffngen");
     else
-        text_print(to,
-                   "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo size %d,%d noenhanced font "
-                   "'sans-serif,12' fontscale %d linewidth %d pointscale %d background 'white'; else set terminal png "
-                   "size %d,%d noenhanced background 'white'\n",
-                   PNG_SCALE * width, PNG_SCALE * height, PNG_SCALE, PNG_SCALE, PNG_SCALE, width, height);
+        text_print(
+            to,
+            "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo size %d,%d noenhanced font "
+            "'sans-serif,12' fontscale %d.%d linewidth %d pointscale %d background 'white'; else set terminal png "
+            "size %d,%d noenhanced background 'white'\n",
+            PNG_SCALE * width, PNG_SCALE * height, PNG_SCALE * 3 / 4, PNG_SCALE * 75 % 100, PNG_SCALE,
+            PNG_SCALE * 3 / 2, width, height);
 }
 
 ffn_status plot_picture(plot_canvas *canvas, plot_kind kind, const char *name, ffn_bytes *picture, ffn_diag *diag) {
@@ -248,7 +262,7 @@ ffn_status plot_picture(plot_canvas *canvas, plot_kind kind, const char *name, f
 }
 
 ffn_status plot_file(plot_canvas *canvas, const char *path, ffn_diag *diag) {
-    plot_kind kind;
+    plot_kind kind = PLOT_SVG;
     ffn_bytes picture;
     ffn_status status = plot_kind_of(path, &kind, diag);
     if (status)

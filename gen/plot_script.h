@@ -1,7 +1,7 @@
 /* plot_script.h: figures and names -> the words of a gnuplot script
  *
- * Numbers are written digit by digit, the same in every locale. Text can hold anything: it reaches the picture as it is,
- * but for control characters and bytes that are no UTF-8, which become '?'. */
+ * Numbers are written digit by digit, the same in every locale. Text can hold anything: it reaches the picture as it
+ * is, but for control characters and bytes that are no UTF-8, which become '?'. */
 #ifndef PLOT_SCRIPT_H
 #define PLOT_SCRIPT_H
 
@@ -20,8 +20,10 @@ typedef struct plot_canvas {
 
 /* 6 digits, as a script has it. */
 void plot_number(text *to, double value);
-/* 3 digits, for people: "93.2", "0.0123", "1230", "1.2e-06". */
-#define PLOT_FIGURE_BYTES 32
+#define PLOT_FIGURE_BYTES 64
+/* So many digits after the point. */
+void plot_fixed(double value, int decimals, char figure[PLOT_FIGURE_BYTES]);
+/* 3 digits, for people: "93.2", "0.0123", "1230", "1.20e-6". */
 void plot_figure(double value, char figure[PLOT_FIGURE_BYTES]);
 /* "'it''s'": at most `most` characters, the last of them an ellipsis where there are more. */
 void plot_quoted(text *to, const char *name, size_t most);
@@ -53,8 +55,8 @@ ffn_status plot_bars_check(const plot_bars_data *data, ffn_diag *diag);
 /* The names of the series in the order in which they come; the count, or PLOT_SERIES_MAX + 1 for too many. */
 size_t plot_series(const plot_roofline_data *data, const char *names[PLOT_SERIES_MAX]);
 
-/* Title above, caption below: lines of the script. `extra` (NULL is allowed) stands above the machine. Returns the height
- * of the caption; the text is written only if `to` is not NULL. */
+/* Title above, caption below: lines of the script. `extra` (NULL is allowed) stands above the machine. Returns the
+ * height of the caption; the text is written only if `to` is not NULL. */
 double plot_caption_draw(text *to, const plot_canvas *canvas, const plot_caption *caption, const char *extra);
 #define PLOT_TITLE_HEIGHT 40.0
 

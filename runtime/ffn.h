@@ -338,8 +338,8 @@ typedef struct ffn_counters {
 } ffn_counters;
 
 /* Options are copied, their texts too; what the other pointers name must outlive the context. Thread-safe from then
- * on. Tuned plans and what was measured of the machine are read when the first kernel is created, the disk store and the
- * compiler are not touched before the first ffn_kernel_prepare. */
+ * on. Tuned plans and what was measured of the machine are read when the first kernel is created, the disk store and
+ * the compiler are not touched before the first ffn_kernel_prepare. */
 FFN_API ffn_status ffn_context_create(const ffn_options *options, ffn_context **context, ffn_diag *diag);
 /* NULL is allowed. Every kernel of the context must have been destroyed. */
 FFN_API void ffn_context_destroy(ffn_context *context);

@@ -153,13 +153,15 @@ ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class,
     return FFN_OK;
 }
 
-/* The field of a plan that cannot be used, and what would be right. */
 ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag) {
     if (!plan)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "plan is NULL: it must be one of ffn_plan_make");
     ffn_status status = ffn_spec_check(spec, diag);
-    if (status)
-        return status;
+    return status ? status : plan_check_fields(spec, plan, diag);
+}
+
+/* The field of a plan that cannot be used, and what would be right. */
+ffn_status plan_check_fields(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag) {
     const isa_row *isa = isa_row_of(plan->isa);
     if (!isa)
         return diag_fail(diag, FFN_UNSUPPORTED, "plan: isa %d is not one that code is generated for", (int)plan->isa);

@@ -15,6 +15,9 @@
 /* BAD_ARGUMENT for caches that cannot be. */
 ffn_status plan_machine_check(const ffn_machine *machine, ffn_diag *diag);
 
+/* ffn_plan_check for a spec that has been checked: allocates nothing. */
+ffn_status plan_check_fields(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag);
+
 /* Chains of a stage with this many output columns (the numeric contract): a rule of the spec alone. */
 static inline int32_t plan_chains(int64_t columns) {
     return columns <= 32 ? 4 : columns <= 64 ? 2 : 1;

@@ -24,11 +24,11 @@ static const double start_cycles = 200;     /* a stream that nobody prefetched b
 static const double exposed_one_row = 0.02; /* of the reading, where a core's own prefetchers follow a few rows ... */
 static const double exposed_rows = 1;       /* ... and where the arithmetic between holds them up */
 static const double l2_share = 0.7;         /* of L2 that blocks can count on */
-static const double overflow = 0.1;         /* slower by at most this where blocks outgrow it */
+static const double overflow = 0.15;        /* slower by at most this where blocks outgrow it */
 static const double activation_cycles = 10; /* of a vector of hidden values: 20 operations on two ports */
 /* Of the bandwidth of memory that so many streams reach, which are prefetched side by side; a core's own prefetchers
  * are as good as four. Half as much is lost where L3 holds the weights. */
-static const double streams_reach[] = {0, 0.75, 0.88, 0.90, 0.93, 0.97, 1};
+static const double streams_reach[] = {0, 0.80, 0.93, 0.94, 0.95, 0.975, 1};
 enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS = 4 };
 
 /* Rates that were not measured: those of a server's core of these years. */
@@ -92,6 +92,16 @@ static double group_cycles(const costs *c, double terms, int64_t panels, double 
     return cycles;
 }
 
+/* How often one row goes over its weights: a stage of several chains, which not all fit the registers of its tile. With
+ * more rows the arithmetic hides it. */
+static int32_t chain_passes(const costs *c, int64_t panels) {
+    const int32_t chains = plan_chains(panels * FFN_PANEL);
+    for (int32_t i = 0; c->rows == 1 && chains > 1 && i < c->plan->tile_count; i++)
+        if (c->plan->tiles[i].mr == 1 && c->plan->tiles[i].panels <= panels)
+            return chains / plan_chains_at_once(c->lanes, c->plan->tiles[i], chains);
+    return 1;
+}
+
 /* One matrix over the panels of one block. */
 static double product_cycles(const costs *c, int64_t terms, int64_t block, int64_t panels, double more_l2_bytes) {
     const int64_t blocks = ceil_div(terms, block), group = c->group < panels ? c->group : panels;
@@ -102,7 +112,8 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
     cycles = both(cycles * times, l2_bytes / l2_bytes_a_cycle, overlap) * c->slowdown;
     if (c->source_bytes_a_cycle <= 0)
         return both(cycles, bytes / l2_bytes_a_cycle, overlap);
-    const double bare = 1 - c->covered, reading = bytes / c->source_bytes_a_cycle + bare * start_cycles * times;
+    const double bare = 1 - c->covered;
+    const double reading = (bytes / c->source_bytes_a_cycle + bare * start_cycles * times) * chain_passes(c, panels);
     const double exposed = c->plan->ahead ? overlap : c->rows > 1 ? exposed_rows : exposed_one_row;
     return both(cycles, reading, c->covered * overlap + bare * exposed);
 }
@@ -111,9 +122,15 @@ static double or_usual(int64_t millions, double usual) {
     return millions > 0 ? (double)millions * 1e-3 : usual;
 }
 
+/* The peak of a machine is that of its widest registers: of the ISA it is measured with, or planned for. */
+static int32_t lanes_of_rates(ffn_isa isa) {
+    const isa_row *own = isa_row_of(isa), *best = isa_row_of(ffn_isa_best());
+    return best && best->arch == own->arch && best->lanes > own->lanes ? best->lanes : own->lanes;
+}
+
 double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machine *machine, int64_t n, bool cold) {
     const bool gated = ffn_spec_gated(spec);
-    const int64_t passes = ceil_div(n, plan->m_block), own_lanes = isa_row_of(plan->isa)->lanes;
+    const int64_t passes = ceil_div(n, plan->m_block), widest_lanes = lanes_of_rates(plan->isa);
     costs c = {.spec = spec,
                .plan = plan,
                .lanes = plan_lanes(plan),
@@ -127,8 +144,9 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
         c.heights[mr]++;
         left -= mr;
     }
-    const double ghz =
-        machine->fma_mflops > 0 ? (double)machine->fma_mflops * 1e-3 / (double)(2 * FMA_PORTS * own_lanes) : usual_ghz;
+    const double ghz = machine->fma_mflops > 0
+                           ? (double)machine->fma_mflops * 1e-3 / (double)(2 * FMA_PORTS * widest_lanes)
+                           : usual_ghz;
     const double weights = (double)(spec->d_model * spec->d_ff * (gated ? 3 : 2)) * F32;
     const int32_t streams = plan->prefetch ? STREAMS : OWN_STREAMS;
     const double reach = streams_reach[c.group < streams ? c.group : streams];
@@ -137,8 +155,10 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     else if (weights > 0.5 * (double)machine->l2_bytes)
         c.source_bytes_a_cycle = or_usual(machine->l3_mbs, usual_l3_gbs) * (1 + reach) / 2 / ghz;
     c.covered = fmin(1, (double)(plan->prefetch * c.group * c.row_tiles) / plan->unroll);
+    /* The panels of a group, and those that are prefetched meanwhile. */
+    const int64_t longest = c.k_block > c.f_block ? c.k_block : c.f_block;
     const double floats = (double)(c.rows * c.k_block + c.rows * (c.f_block + FFN_PANEL) * (gated ? 2 : 1) +
-                                   2 * c.group * c.k_block * FFN_PANEL);
+                                   2 * c.group * longest * FFN_PANEL);
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
     c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1);
 

@@ -186,7 +186,7 @@ static size_t add(const ffn_spec *spec, const ffn_plan *plan, ffn_plan *plans, s
     for (size_t i = 0; i < count; i++)
         if (same(plan, &plans[i]))
             return count;
-    if (count < room && ffn_plan_check(spec, plan, NULL) == FFN_OK)
+    if (count < room && plan_check_fields(spec, plan, NULL) == FFN_OK)
         plans[count++] = *plan;
     return count;
 }
@@ -237,7 +237,7 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
     bool found = false;
     for (int32_t list = 0; list < list_count; list++) {
         const ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
-        if (ffn_plan_check(spec, &plan, NULL) != FFN_OK)
+        if (plan_check_fields(spec, &plan, NULL) != FFN_OK)
             continue;
         const double cost = class_cost(spec, &plan, machine);
         if (!found || cost < least) {
@@ -251,7 +251,7 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
             for (int32_t v = 0; v < grid[n_class][i].count; v++) {
                 ffn_plan plan = *best;
                 set_grid(spec, &plan, i, grid[n_class][i].of[v]);
-                if (get(&plan, i) == get(best, i) || ffn_plan_check(spec, &plan, NULL) != FFN_OK)
+                if (get(&plan, i) == get(best, i) || plan_check_fields(spec, &plan, NULL) != FFN_OK)
                     continue;
                 const double cost = class_cost(spec, &plan, machine);
                 if (cost < least) {

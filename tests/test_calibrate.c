@@ -49,14 +49,19 @@ static const char *own_file(void) {
     return path;
 }
 
-static void expect_sane(const bench_levels *levels, bool l3) {
-    cr_expect(levels->peak_gflops > 0.5 && levels->peak_gflops < 4000, "peak %g", levels->peak_gflops);
-    cr_expect(levels->memory_gbs > 0.2 && levels->memory_gbs < 1000, "memory %g", levels->memory_gbs);
-    cr_expect(levels->l1_gbs > levels->memory_gbs && levels->l1_gbs < 8000, "L1 %g, memory %g", levels->l1_gbs,
-              levels->memory_gbs);
-    cr_expect(levels->l2_gbs > 0, "L2 %g", levels->l2_gbs);
+static void expect_units(const bench_levels *levels, bool l3) {
+    cr_expect(levels->peak_gflops > 0.5 && levels->peak_gflops < 1e5, "peak %g", levels->peak_gflops);
+    cr_expect(levels->l1_gbs > 0.2 && levels->l1_gbs < 1e5, "L1 %g", levels->l1_gbs);
+    cr_expect(levels->l2_gbs > 0.2 && levels->l2_gbs < 1e5, "L2 %g", levels->l2_gbs);
+    cr_expect(levels->memory_gbs > 0.2 && levels->memory_gbs < 1e4, "memory %g", levels->memory_gbs);
     cr_expect((levels->l3_gbs > 0) == l3, "L3 %g", levels->l3_gbs);
     cr_expect(levels->spread >= 0, "spread %g", levels->spread);
+}
+
+/* By a clock that stands still while others run; a team has none, so of one nothing more can be said. */
+static void expect_sane(const bench_levels *levels, bool l3) {
+    expect_units(levels, l3);
+    cr_expect(levels->l1_gbs > levels->memory_gbs, "L1 %g, memory %g", levels->l1_gbs, levels->memory_gbs);
 }
 
 Test(calibrate, levels_of_this_machine_are_measured_and_one_that_is_not_there_is_zero) {
@@ -80,7 +85,7 @@ Test(calibrate, levels_of_this_machine_are_measured_and_one_that_is_not_there_is
     cr_expect_eq(machine_format(&machine, text, &diag), FFN_OK, "%s", diag.text);
 }
 
-Test(calibrate, a_team_is_measured_as_the_sum_of_its_members) {
+Test(calibrate, a_team_is_measured_on_the_same_levels) {
     ffn_machine machine;
     bench_levels levels;
     ffn_diag diag = {0};
@@ -91,7 +96,7 @@ Test(calibrate, a_team_is_measured_as_the_sum_of_its_members) {
     cr_assert(team);
     cr_assert_eq(bench_levels_measure_team(FFN_ISA_AUTO, &machine, team, 0.02, &levels, &diag), FFN_OK, "%s",
                  diag.text);
-    expect_sane(&levels, machine.l3_bytes > 0);
+    expect_units(&levels, machine.l3_bytes > 0);
     bench_team_destroy(team);
 }
 

@@ -93,8 +93,8 @@ Test(command_runtime, run_says_who_served_in_one_line) {
     RUN("run", "d24-f40-relu");
     support_expect_status(0);
     cr_assert_not_null(strstr(support_result.out, start), "%s", support_result.out);
-    cr_assert_not_null(strstr(support_result.out, " compiled verified, planned by the model; counters: 1 compiled\n"), "%s",
-                       support_result.out);
+    cr_assert_not_null(strstr(support_result.out, " compiled verified, planned by the model; counters: 1 compiled\n"),
+                       "%s", support_result.out);
 }
 
 Test(command_runtime, list_isas_ends_in_the_cpu_report) {
