@@ -218,7 +218,7 @@ Test(tune_worker, a_signal_ends_a_call_at_once) {
 }
 
 /* The tuner itself is killed: its child must not stay. */
-Test(tune_worker, no_child_outlives_its_parent) {
+Test(tune_worker, no_child_outlives_its_parent, .timeout = 60) {
     int pipes[2];
     cr_assert_eq(pipe(pipes), 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -240,7 +240,9 @@ Test(tune_worker, no_child_outlives_its_parent) {
         cr_skip_test("nothing can be timed here");
     kill(tuner, SIGKILL);
     cr_assert_eq(waitpid(tuner, &status, 0), tuner);
+    /* At work it is killed; between two requests it may see first that nobody asks any more. One that stayed would be
+     * waited for until the time is up. */
     cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    cr_expect((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) || WIFEXITED(status));
     close(pipes[0]);
 }
