@@ -134,6 +134,9 @@ static int run_suite(const settings *s, const suite_options *asked, int operands
         return cmd_error(s->command, CMD_USAGE, "--plot: the page of --suite has its pictures");
     if (s->threads && threads_of(s, &threads))
         return CMD_USAGE;
+    const size_t length = options.output ? strlen(options.output) : 0;
+    if (options.output && (length < 6 || strcmp(options.output + length - 5, ".html")))
+        return cmd_error(s->command, CMD_USAGE, "--output: '%s' must end in .html", options.output);
     options.threads = threads;
     options.peers = s->vs ? s->vs : "all";
     options.output = options.output ? options.output : "bench.html";

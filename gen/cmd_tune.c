@@ -4,6 +4,7 @@
 #include "ffngen.h"
 #include "machine.h"
 #include "options.h"
+#include "plot.h"
 #include "report.h"
 #include "rounds.h"
 #include "tune.h"
@@ -306,6 +307,9 @@ static int tune_all(settings *s, const ffn_spec *specs, int count) {
 static int run_specs(settings *s, const ffn_spec *specs, int count) {
     if (s->plot && count * s->n.count * s->threads.count != 1)
         return cmd_error(s->command, CMD_USAGE, "--plot shows one spec, one n and one number of threads");
+    ffn_diag problem;
+    if (s->plot && plot_path_check(s->plot, &problem))
+        return cmd_error(s->command, CMD_USAGE, "--plot: %s", problem.text);
     int status = find_table(s);
     if (!status)
         status = open_log(s);

@@ -6,9 +6,11 @@
 #include "peer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const cmd *const commands[] = {&cmd_run,  &cmd_verify,       &cmd_bench, &cmd_explain,   &cmd_emit,
                                       &cmd_pack, &cmd_list,         &cmd_cache, &cmd_calibrate, &cmd_demo,
@@ -54,7 +56,19 @@ static int dispatch(int argc, char **argv) {
     return cmd_error(NULL, CMD_USAGE, "unknown command '%s'%s", name, near);
 }
 
+/* A file opened where a standard stream was closed would be written to by whoever prints. The stand-in cannot be
+ * written to, so that a closed output is still an error. */
+static void keep_standard_streams(void) {
+    int file;
+    do
+        file = open("/dev/null", O_RDONLY);
+    while (file >= 0 && file <= STDERR_FILENO);
+    if (file >= 0)
+        close(file);
+}
+
 int main(int argc, char **argv) {
+    keep_standard_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error to report, not a silent death */
     signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
     int status = dispatch(argc, argv);

@@ -25,6 +25,9 @@ typedef struct plot_cell {
     const char *plan; /* text of that plan */
 } plot_cell;
 
+/* What can be known of a path before anything is measured: its ending. BAD_ARGUMENT. */
+ffn_status plot_path_check(const char *path, ffn_diag *diag);
+
 /* mr x nv by GFLOP/s, best marked. */
 ffn_status plot_heat(const plot_cell *cells, size_t count, const plot_caption *caption, const char *path,
                      ffn_diag *diag);

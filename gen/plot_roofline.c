@@ -99,6 +99,8 @@ static double pixels(double ratio, double low, double high, double size) {
     return log(ratio) / log(high / low) * size;
 }
 
+enum { DECADE_PLAIN = 6 }; /* beyond, figures have an exponent */
+
 /* 1, 2, 5 of each decade while there is room for that. */
 static void tics(text *to, const char *axis, double low, double high, double size) {
     int first = (int)floor(log10(low)), last = (int)ceil(log10(high));
@@ -112,7 +114,10 @@ static void tics(text *to, const char *axis, double low, double high, double siz
             char figure[PLOT_FIGURE_BYTES];
             if (value < low || value > high || (k > 1 && !all) || (decade - first) % step)
                 continue;
-            plot_fixed(value, decade < 0 ? -decade : 0, figure);
+            if (decade < -DECADE_PLAIN || decade > DECADE_PLAIN)
+                snprintf(figure, sizeof figure, "%de%d", k, decade);
+            else
+                plot_fixed(value, decade < 0 ? -decade : 0, figure);
             text_print(to, "%s'%s' ", comma, figure);
             plot_number(to, value);
             comma = ", ";

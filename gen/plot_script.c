@@ -39,8 +39,14 @@ void plot_number(text *to, double value) {
     text_print(to, "%llde%d", digits, exponent);
 }
 
+/* What is smaller is no figure for an axis, and would not fit. */
+enum { DECIMALS_MAX = 15 };
+
 void plot_fixed(double value, int decimals, char figure[PLOT_FIGURE_BYTES]) {
     char *at = figure + PLOT_FIGURE_BYTES;
+    while (decimals > 0 && fabs(value) * pow(10, decimals) >= 1e17)
+        decimals--; /* of more digits than a number has */
+    decimals = decimals < DECIMALS_MAX ? decimals : DECIMALS_MAX;
     if (!isfinite(value) || fabs(value) >= 1e15) {
         snprintf(figure, PLOT_FIGURE_BYTES, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
         return;
@@ -274,4 +280,9 @@ ffn_status plot_file(plot_canvas *canvas, const char *path, ffn_diag *diag) {
     status = text_file_write(path, picture.data, picture.bytes, diag);
     free(picture.data);
     return status;
+}
+
+ffn_status plot_path_check(const char *path, ffn_diag *diag) {
+    plot_kind kind;
+    return plot_kind_of(path, &kind, diag);
 }

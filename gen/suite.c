@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define JSON_BYTES_MAX ((size_t)64 << 20)
@@ -67,9 +68,12 @@ int suite_plot(const cmd *command, const cJSON *rows, const char *path) {
 int suite_page(const cmd *command, const char *json, const char *output) {
     ffn_diag diag = {0}, remark = {0};
     char *read;
+    struct stat from, to;
+    if (!stat(json, &from) && !stat(output, &to) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+        return cmd_error(command, CMD_USAGE, "--output is the file that --page reads: %s", output);
     if (text_file_read(json, JSON_BYTES_MAX, &read, NULL, &diag))
         return cmd_diag(command, &diag);
-    cJSON *suite = cJSON_Parse(read);
+    cJSON *suite = cJSON_ParseWithOpts(read, NULL, true);
     free(read);
     if (!suite)
         return cmd_error(command, CMD_FAILED, "%s is no JSON", json);

@@ -364,6 +364,8 @@ int suite_run(const cmd *command, const suite_options *options) {
         int written = write_all(&s, json, options->output);
         if (!s.complete)
             status = cmd_error(command, CMD_FAILED, "interrupted: the results are incomplete");
+        if (s.complete && cJSON_GetArraySize(s.rows) == 0)
+            status = cmd_error(command, CMD_FAILED, "no row fits into %g minutes", options->minutes);
         status = written ? written : status;
         if (!written)
             tell(&s, json, options->output);

@@ -151,6 +151,11 @@ static ffn_status take_all(const cJSON *object, tune_record *r, ffn_diag *diag) 
     ffn_plan plan;
     if (!status && ffn_plan_parse(r->plan, &plan, NULL))
         status = diag_fail(diag, FFN_BAD_FILE, "plan '%.200s' is not as ffn_plan_format writes one", r->plan);
+    const char *n_class = cJSON_GetStringValue(item(object, "n_class"));
+    if (!status && (plan.isa != r->isa || plan.n_class != ffn_n_class_of(r->n) || !n_class ||
+                    strcmp(n_class, ffn_n_class_name(plan.n_class)) != 0))
+        status = diag_fail(diag, FFN_BAD_FILE, "plan '%.200s' is none for isa %s, n %lld and that n_class", r->plan,
+                           ffn_isa_name(r->isa), (long long)r->n);
     const char *reason = cJSON_GetStringValue(item(object, "reason"));
     if (reason)
         snprintf(r->reason, sizeof r->reason, "%.*s", TUNE_REASON_BYTES - 1, reason);

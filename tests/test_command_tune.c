@@ -57,6 +57,8 @@ Test(command_tune, bad_usage_is_named) {
     expect_refused("--n");
     RUN("tune", SPEC, "--isa", "mmx");
     expect_refused("--isa");
+    RUN("tune", SPEC, "--n", "1", "--plot", "f.bmp");
+    expect_refused("--plot: f.bmp");
     RUN("tune", SPEC, "--plot", "f.svg");
     expect_refused("--plot shows one spec");
     RUN("tune", "--from", list);
@@ -220,4 +222,20 @@ Test(command_tune, specs_come_from_a_file_and_the_table_may_be_off) {
     cr_expect(strstr(support_result.out, "d32-f64-relu") && strstr(support_result.out, "d48-f64-swiglu"), "%s",
               support_result.out);
     cr_expect_neq(access(support_path("config"), F_OK), 0, "a table was made");
+}
+
+/* The log must not be opened where standard output was, and be written over by the table. */
+Test(command_tune, a_closed_output_is_told_and_the_log_is_whole) {
+    NEEDS_CODE();
+    char line[4096], first[64] = "";
+    const char *log = support_path("closed.jsonl");
+    snprintf(line, sizeof line, "exec %s tune " SPEC " --n 1 --budget 1s --tuned off --log %s >&-", FFN_COMMAND, log);
+    support_run("/bin/sh", -1, (const char *const[]){"-c", line, NULL});
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "standard output"), "%s", support_result.err);
+    FILE *file = fopen(log, "r");
+    cr_assert_not_null(file);
+    cr_expect_not_null(fgets(first, sizeof first, file));
+    cr_expect_eq(first[0], '{', "%s", first);
+    fclose(file);
 }

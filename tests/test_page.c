@@ -133,3 +133,17 @@ Test(page, another_json_is_refused_and_the_old_page_stays) {
     free(page_of("{\"suite\":1,\"rows\":[3,null,\"x\",{\"spec\":4,\"n\":\"5\",\"vs\":[1],\"vs_min\":7},[]]}", FFN_OK,
                  &remark));
 }
+
+/* Figures that no machine has, but a file may: nothing is written where it does not belong. */
+Test(page, figures_beyond_all_machines_are_survived) {
+    static const char *const figures[][2] = {{"40", "1e70"}, {"1e-80", "1"}, {"1e300", "1e-300"}, {"1e-300", "1e300"}};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        char json[512];
+        snprintf(json, sizeof json,
+                 "{\"suite\":1,\"rows\":[{\"spec\":\"d1-f1-relu\",\"n\":1,\"threads\":1,\"gflops\":%s,\"ms_min\":1,"
+                 "\"ms_median\":1,\"weight_gbs\":%s}]}",
+                 figures[i][0], figures[i][1]);
+        ffn_diag remark = {0};
+        free(page_of(json, FFN_OK, &remark));
+    }
+}

@@ -525,7 +525,7 @@ Test(plan_choice, a_child_forked_while_tables_are_read_reads_them_itself) {
 
 static void *make_with_little_stack(void *failed) {
     ffn_context *context;
-    ffn_kernel *kernel;
+    ffn_kernel *kernel = NULL;
     if (ffn_context_create(&(ffn_options){.store = "", .compiler = ""}, &context, NULL) != FFN_OK ||
         ffn_kernel_create(context, &spec, &kernel, NULL) != FFN_OK)
         *(bool *)failed = true;

@@ -108,7 +108,7 @@ Test(suite, interrupted_it_writes_what_there_is_and_says_so, .init = support_fol
     const cmd command = {.name = "bench"};
     char page[4096];
     snprintf(page, sizeof page, "%s", support_path("s.html"));
-    const suite_options options = {page, 5, 1, "none", "off"};
+    const suite_options options = {page, 5, 1, "none", ""};
     fflush(NULL);
     signal(SIGALRM, SIG_DFL);
     pid_t parent = getpid(), killer = fork();
@@ -136,6 +136,6 @@ Test(suite, interrupted_it_writes_what_there_is_and_says_so, .init = support_fol
 
 Test(suite, a_place_that_cannot_be_written_is_told_before_anything_is_measured) {
     const cmd command = {.name = "bench"};
-    const suite_options options = {"/nowhere/s.html", 0.1, 1, "no_such_peer", "off"};
+    const suite_options options = {"/nowhere/s.html", 0.1, 1, "no_such_peer", ""};
     cr_expect_eq(suite_run(&command, &options), CMD_FAILED, "the peers, bad usage, were looked at first");
 }

@@ -33,7 +33,7 @@ TestSuite(tune_log, .timeout = 120, .init = begin, .fini = support_folder_remove
 static tune_record some_record(int i) {
     tune_record r = {.spec = support_spec("d64-f256-act(x*sigmoid(1.702*x))"),
                      .isa = FFN_ISA_AVX2,
-                     .n = 3 + i,
+                     .n = 2 + (i + 1) % 3,
                      .threads = 2,
                      .cold = i % 2,
                      .grid = "grid-7",
@@ -164,6 +164,8 @@ Test(tune_log, a_bad_line_is_named_and_the_file_left_alone) {
                  {"\"status\":\"crashed\"", "\"status\":\"bored\"", "status 'bored'"},
                  {"\"cold\":true", "\"cold\":1", "cold is wanted as true or false"},
                  {"4x1 1x1", "4x1 1y1", "plan"},
+                 {"\"plan\":\"avx2 ", "\"plan\":\"avx512 ", "is none for isa avx2"},
+                 {"\"n_class\":\"2-4\"", "\"n_class\":\"17+\"", "and that n_class"},
                  {"d64-f256", "d64-g256", "spec"},
                  {"\"date\":\"2026-11-30T12:00:00Z\"",
                   "\"date\":\"2026-11-30T12:00:00Z and much more than fits there\"", "date"}};
