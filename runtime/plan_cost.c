@@ -122,15 +122,19 @@ static double or_usual(int64_t millions, double usual) {
     return millions > 0 ? (double)millions * 1e-3 : usual;
 }
 
-/* The peak of a machine is that of its widest registers: of the ISA it is measured with, or planned for. */
-static int32_t lanes_of_rates(ffn_isa isa) {
-    const isa_row *own = isa_row_of(isa), *best = isa_row_of(ffn_isa_best());
-    return best && best->arch == own->arch && best->lanes > own->lanes ? best->lanes : own->lanes;
+/* The clock behind a machine's peak, which was measured with its widest registers: with those of a narrower ISA it
+ * would be a clock that no core has. The host is not asked: a machine file gives the same plans everywhere. */
+static double clock_ghz(const ffn_machine *machine, ffn_isa isa) {
+    enum { GHZ_MAX = 6, FLOPS = 2 };
+    double ghz = (double)machine->fma_mflops * 1e-3 / (FLOPS * FMA_PORTS * isa_row_of(isa)->lanes);
+    while (ghz > GHZ_MAX)
+        ghz /= 2;
+    return ghz > 0 ? ghz : usual_ghz;
 }
 
 double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machine *machine, int64_t n, bool cold) {
     const bool gated = ffn_spec_gated(spec);
-    const int64_t passes = ceil_div(n, plan->m_block), widest_lanes = lanes_of_rates(plan->isa);
+    const int64_t passes = ceil_div(n, plan->m_block);
     costs c = {.spec = spec,
                .plan = plan,
                .lanes = plan_lanes(plan),
@@ -144,9 +148,7 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
         c.heights[mr]++;
         left -= mr;
     }
-    const double ghz = machine->fma_mflops > 0
-                           ? (double)machine->fma_mflops * 1e-3 / (double)(2 * FMA_PORTS * widest_lanes)
-                           : usual_ghz;
+    const double ghz = clock_ghz(machine, plan->isa);
     const double weights = (double)(spec->d_model * spec->d_ff * (gated ? 3 : 2)) * F32;
     const int32_t streams = plan->prefetch ? STREAMS : OWN_STREAMS;
     const double reach = streams_reach[c.group < streams ? c.group : streams];
