@@ -86,7 +86,8 @@ static bool multiply(const bench_layer *layer, bench_product product, int64_t co
 
 static ffn_status activate(const bench_layer *layer, int64_t count, const double *gate, double *up, ffn_diag *diag) {
     for (int64_t i = 0; i < count * layer->spec.d_ff; i++) {
-        ffn_status status = formula_reference(layer->spec.activation, gate[i], up[i], &up[i], NULL, diag);
+        ffn_status status =
+            formula_reference(layer->spec.activation, layer->spec.accuracy, gate[i], up[i], &up[i], NULL, diag);
         if (status)
             return status;
     }

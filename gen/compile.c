@@ -83,7 +83,7 @@ static ffn_status prepare(job *j, ffn_diag *diag) {
     j->graph = malloc(sizeof *j->graph);
     if (!j->graph)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the activation's graph");
-    return formula_build(j->spec->activation, j->graph, diag);
+    return formula_build(j->spec->activation, j->spec->accuracy, j->graph, diag);
 }
 
 ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format format, ffn_bytes *out,

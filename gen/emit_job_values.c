@@ -28,9 +28,9 @@ static void put_native(text *to, const emit_kernel *kernel, const ffn_plan *plan
         [FFN_N_5_16] = "FFN_N_5_16",
         [FFN_N_17_UP] = "FFN_N_17_UP",
     };
-    text_print(to, "    {%" PRId64 ", %" PRId64 ", %uu, \"%s\", %d, &%s__rows[%d],\n     {", kernel->spec.d_model,
-               kernel->spec.d_ff, kernel->spec.bias, kernel->spec.activation, variant, kernel->symbol,
-               variant * FFN_N_CLASSES + (int32_t)plan->n_class);
+    text_print(to, "    {%" PRId64 ", %" PRId64 ", %uu, %uu, \"%s\", %d, &%s__rows[%d],\n     {", kernel->spec.d_model,
+               kernel->spec.d_ff, kernel->spec.bias, kernel->spec.accuracy, kernel->spec.activation, variant,
+               kernel->symbol, variant * FFN_N_CLASSES + (int32_t)plan->n_class);
     put_isa(to, plan->isa);
     text_print(to, ", %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %d, %d, %d, (ffn_row_split)%d, %d, %d, {",
                classes[plan->n_class], plan->m_block, plan->f_block, plan->k_block, plan->unroll, plan->prefetch,

@@ -36,7 +36,10 @@ static ffn_status put_spec(const emit_view *view, const emit_kernel *kernel, tex
                                             : "x W_gate, ",
                spec->bias & FFN_BIAS_UP ? " + b_up" : "", spec->bias & FFN_BIAS_DOWN ? " + b_down" : "", spec->d_model,
                spec->d_ff);
-    if (activation.row != NULL)
+    if (activation.row != NULL && spec->accuracy == FFN_FAST && activation_fast(activation.row) != NULL)
+        text_print(to, " *   act is %s, %s; its fast form: the error is at most 1e-6 max(1, |x|)%s.\n",
+                   activation.row->shown.name, activation.row->shown.formula, gated ? " times the up factor" : "");
+    else if (activation.row != NULL)
         text_print(to, " *   act is %s, %s; its error is at most %g ulp.\n", activation.row->shown.name,
                    activation.row->shown.formula, activation.row->ulps);
     else

@@ -77,7 +77,7 @@ static ffn_status activation_values(const emit_job *job, const ffn_spec *spec, e
     formula_graph *graph = malloc(sizeof *graph);
     if (graph == NULL)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the graph of %s", spec->activation);
-    const ffn_status status = formula_build(spec->activation, graph, diag);
+    const ffn_status status = formula_build(spec->activation, spec->accuracy, graph, diag);
     if (status == FFN_OK) {
         text body = {0};
         emit_formula(graph, job->prefix, &body);

@@ -178,6 +178,7 @@ static void fill_header(image_header *header, const ffn_spec *spec, const ffn_pl
     header->spec.d_model = spec->d_model;
     header->spec.d_ff = spec->d_ff;
     header->spec.bias = spec->bias;
+    header->spec.accuracy = spec->accuracy;
     memcpy(header->spec.activation, spec->activation, strlen(spec->activation));
 }
 

@@ -1,11 +1,19 @@
-/* activation.c: templates/activations.def -> the table of built-in activations, and the text of one -> row and
- * parameters */
+/* activation.c: templates/activations.def and fast.def -> the table of built-in activations, and the text of one -> row
+ * and parameters */
 #include <stdio.h>
 #include <string.h>
 
 #include "diag.h"
 #include "formula_ast.h"
 #include "formula_cursor.h"
+
+/* The compiled formula of FFN_FAST by the name of the activation, of those that have one. */
+static const struct {
+    const char *name, *formula;
+} fast_rows[] = {
+#define FFN_FAST_ROW(NAME, ...) {NAME, #__VA_ARGS__},
+#include "../templates/fast.def"
+};
 
 static const activation_row rows[] = {
 #define FFN_PLAIN false
@@ -21,6 +29,13 @@ enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 const activation_row *activation_row_at(size_t i) {
     return i < ROW_COUNT ? &rows[i] : NULL;
+}
+
+const char *activation_fast(const activation_row *row) {
+    for (size_t i = 0; i < sizeof fast_rows / sizeof fast_rows[0]; i++)
+        if (strcmp(fast_rows[i].name, row->shown.name) == 0)
+            return fast_rows[i].formula;
+    return NULL;
 }
 
 const ffn_activation *ffn_activation_at(size_t i) {
@@ -143,10 +158,11 @@ ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag 
     return status;
 }
 
-ast_text activation_formula(const activation_text *parsed) {
+ast_text activation_formula(const activation_text *parsed, uint32_t accuracy) {
     if (!parsed->row)
         return parsed->formula;
-    const char *const kernel = parsed->row->kernel;
+    const char *const fast = accuracy == FFN_FAST ? activation_fast(parsed->row) : NULL;
+    const char *const kernel = fast ? fast : parsed->row->kernel;
     return (ast_text){kernel, kernel + strlen(kernel), kernel};
 }
 

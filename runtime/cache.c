@@ -91,7 +91,8 @@ void cache_unlock_all(cache *c) {
 
 /* Bounded: a spec may come from a caller that has not checked it. */
 static uint64_t spec_hash(const ffn_spec *spec) {
-    const uint64_t numbers = (uint64_t)spec->d_model << 32 ^ (uint64_t)spec->d_ff << 3 ^ spec->bias;
+    const uint64_t numbers =
+        (uint64_t)spec->d_model << 32 ^ (uint64_t)spec->d_ff << 4 ^ spec->bias << 1 ^ spec->accuracy;
     return XXH3_64bits_withSeed(spec->activation, strnlen(spec->activation, sizeof spec->activation), numbers);
 }
 

@@ -81,18 +81,27 @@ FFN_API const char *ffn_status_text(ffn_status status);
 
 enum { FFN_BIAS_UP = 1, FFN_BIAS_GATE = 2, FFN_BIAS_DOWN = 4 };
 
+/* How far a built-in activation may be from the exact one. Bits are the same everywhere with either; between the two
+ * they differ.
+ *   FFN_ACCURATE   2 units of the last place (docs/accuracy.md)
+ *   FFN_FAST       1e-6 max(1, |x|), absolute; of a gated one its gate's function, times the up factor. At most 14
+ *                  operations a vector (docs/fast.md). Not for a formula of your own, which computes what it says. */
+enum { FFN_ACCURATE = 0, FFN_FAST = 1 };
+
 /* A plain value. Two specs are the same if every field is (ffn_spec_equal). `activation` is the canonical text:
  * a name of templates/activations.def ("gelu", "swiglu"), a name with parameters ("leaky_relu(0.2)"), or the
  * user's own formula: "act(F)" with F a formula of x, or "gated(F)" with F of the gate value g and the up value u. */
 typedef struct ffn_spec {
     int64_t d_model;
     int64_t d_ff;
-    uint32_t bias; /* FFN_BIAS_* of the products that have one */
+    uint32_t bias;     /* FFN_BIAS_* of the products that have one */
+    uint32_t accuracy; /* FFN_ACCURATE or FFN_FAST */
     char activation[FFN_ACTIVATION_BYTES];
 } ffn_spec;
 
-/* Text -> spec. The text is a preset name ("bert-base") or d<d_model>-f<d_ff>-<activation>[-bias...][-f32]:
- *     d512-f2048-relu-bias      d4096-f14336-swiglu      d64-f256-gelu-bias_up-bias_down
+/* Text -> spec. The text is a preset name ("bert-base", "bert-base-fast") or
+ * d<d_model>-f<d_ff>-<activation>[-bias...][-fast][-f32]:
+ *     d512-f2048-relu-bias      d4096-f14336-swiglu      d64-f256-gelu-bias_up-bias_down-fast
  *     d512-f2048-bias-act(x*sigmoid(1.702*x))            (a formula is always the last field)
  * BAD_SPEC names the field and what would be right; near names are offered for an unknown one. */
 FFN_API ffn_status ffn_spec_parse(const char *text, ffn_spec *spec, ffn_diag *diag);

@@ -95,7 +95,7 @@ static ffn_status inline_text(inliner *in, ast_text text, const ast_rules *rules
     return FFN_OK;
 }
 
-static ffn_status build(inliner *in, const activation_text *parsed) {
+static ffn_status build(inliner *in, const activation_text *parsed, uint32_t accuracy) {
     in->graph.count = 0;
     in->graph.gated = parsed->gated;
     in->arena.count = 0;
@@ -111,7 +111,8 @@ static ffn_status build(inliner *in, const activation_text *parsed) {
     activation_names(parsed, names);
     uint16_t result = 0;
     const ast_rules rules = {names, parsed->row != NULL};
-    const ffn_status status = inline_text(in, activation_formula(parsed), &rules, arguments, INT32_MAX, &result);
+    const ffn_status status =
+        inline_text(in, activation_formula(parsed, accuracy), &rules, arguments, INT32_MAX, &result);
     if (status != FFN_OK)
         return status;
     if (in->builder.full)
@@ -124,7 +125,7 @@ static ffn_status build(inliner *in, const activation_text *parsed) {
     return FFN_OK;
 }
 
-ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag *diag) {
+ffn_status formula_build(const char *activation, uint32_t accuracy, formula_graph *graph, ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(activation, &parsed, diag);
     if (status != FFN_OK)
@@ -133,7 +134,7 @@ ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag 
     if (in == NULL)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "formula: %zu bytes", sizeof *in);
     in->diag = diag;
-    status = build(in, &parsed);
+    status = build(in, &parsed, accuracy);
     if (status == FFN_OK && graph != NULL)
         *graph = in->graph;
     free(in);
@@ -143,4 +144,8 @@ ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag 
 bool formula_gated(const char *activation) {
     activation_text parsed;
     return activation_parse(activation, &parsed, NULL) == FFN_OK && parsed.gated;
+}
+
+bool formula_is_own(const char *activation) {
+    return strncmp(activation, "act(", 4) == 0 || strncmp(activation, "gated(", 6) == 0;
 }

@@ -66,10 +66,10 @@ typedef struct formula_graph {
     formula_node nodes[FORMULA_NODES_MAX];
 } formula_graph;
 
-/* Canonical activation text (a spec's field) -> graph, functions of templates/functions.def inlined. BAD_SPEC with
- * the column of the mistake. The graph is the caller's memory (12 KiB: not on a small stack); NULL: the text is checked
- * only. OUT_OF_MEMORY: it works on the heap. */
-ffn_status formula_build(const char *activation, formula_graph *graph, ffn_diag *diag);
+/* Canonical activation text and accuracy (a spec's fields) -> graph, functions of templates/functions.def and fast.def
+ * inlined. BAD_SPEC with the column of the mistake. The graph is the caller's memory (12 KiB: not on a small stack);
+ * NULL: the text is checked only. OUT_OF_MEMORY: it works on the heap. */
+ffn_status formula_build(const char *activation, uint32_t accuracy, formula_graph *graph, ffn_diag *diag);
 
 /* User's text of an activation -> canonical text: spaces out, parameters equal to their defaults left out, numbers in
  * shortest form. Checks everything formula_build checks; OUT_OF_MEMORY as there. */
@@ -78,14 +78,18 @@ ffn_status formula_canonical(const char *text, char *canonical, size_t canonical
 /* Whether a valid text is that of a gated activation; needs no memory and does not read the formula. */
 bool formula_gated(const char *activation);
 
+/* Whether a text is a user's formula: act(F) or gated(F). */
+bool formula_is_own(const char *activation);
+
 /* out[i] = graph(g[i], u[i]) in plain C, bit for bit what a kernel computes; u may be NULL where the graph is not
  * gated; out may be g or u. Uses at most 32 KiB of stack and no heap. The FMA unit is used where the CPU has one. */
 void formula_eval(const formula_graph *graph, int64_t count, const float *g, const float *u, float *out);
 
 /* The independent path: the same formula in double through libm, not through the graph: text of the activation ->
  * value at (g, u). `bound` (may be NULL) gets the absolute error an f32 kernel is allowed there: for a built-in
- * activation its ULP bound of templates/activations.def, for a user's formula a running error analysis. OUT_OF_MEMORY
- * as above. */
-ffn_status formula_reference(const char *activation, double g, double u, double *value, double *bound, ffn_diag *diag);
+ * activation its ULP bound of templates/activations.def or the absolute one of FFN_FAST, for a user's formula a running
+ * error analysis. OUT_OF_MEMORY as above. */
+ffn_status formula_reference(const char *activation, uint32_t accuracy, double g, double u, double *value,
+                             double *bound, ffn_diag *diag);
 
 #endif

@@ -61,7 +61,7 @@ typedef struct ast_text {
 /* On failure the arena is as it was. */
 ffn_status ast_parse(ast_text text, const ast_rules *rules, ast_arena *arena, ast_body *body, ffn_diag *diag);
 
-/* ---- Functions of the language: templates/functions.def ---- */
+/* ---- Functions of the language: templates/functions.def, then those of fast.def ---- */
 
 typedef struct ast_function {
     const char *name, *parameters, *body;
@@ -88,6 +88,8 @@ typedef struct activation_row {
 
 /* NULL past the end. */
 const activation_row *activation_row_at(size_t i);
+/* The formula of FFN_FAST, a row of templates/fast.def; NULL: the accurate one costs no more. */
+const char *activation_fast(const activation_row *row);
 /* The i-th parameter of a row: name into `name`, its default; false past the end. */
 bool activation_parameter_at(const activation_row *row, int32_t i, char name[AST_WORD_BYTES], float *preset);
 
@@ -100,8 +102,9 @@ typedef struct activation_text {
 } activation_text;
 
 ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag);
-/* The formula behind the text, and the names it may use: "x" or "g,u", then the parameters. */
-ast_text activation_formula(const activation_text *parsed);
+/* The formula behind the text (with FFN_FAST the fast one, if there is one), and the names it may use: "x" or "g,u",
+ * then the parameters. */
+ast_text activation_formula(const activation_text *parsed, uint32_t accuracy);
 #define ACTIVATION_NAMES_BYTES (8 + ACTIVATION_PARAMETERS_MAX * AST_WORD_BYTES)
 void activation_names(const activation_text *parsed, char names[ACTIVATION_NAMES_BYTES]);
 

@@ -7,6 +7,9 @@ static const ast_function functions[] = {
 #define FFN_FUNCTION(NAME, VISIBLE, ULPS, ARITY, PARAMETERS, ...) \
     {#NAME, PARAMETERS, #__VA_ARGS__, VISIBLE, ARITY, ULPS},
 #include "../templates/functions.def"
+#define FFN_FUNCTION(NAME, VISIBLE, ULPS, ARITY, PARAMETERS, ...) \
+    {#NAME, PARAMETERS, #__VA_ARGS__, VISIBLE, ARITY, ULPS},
+#include "../templates/fast.def"
 };
 
 enum { FUNCTION_COUNT = sizeof functions / sizeof functions[0] };

@@ -377,13 +377,22 @@ static ffn_status estimate_text(ast_text text, const ast_rules *rules, const dou
     return status;
 }
 
+#define FAST_ERROR 1e-6
+
 /* A gated activation multiplies f32 values: what the first lost to the smallest subnormal grows with the other. */
 static double built_in_error(const activation_row *row, double value, double u) {
     const double scale = row->shown.gated && fabs(u) > 1 ? fabs(u) + 1 : 1;
     return value == 0 && scale == 1 ? 0 : row->ulps * ulp_of(value) + scale * 0x1p-149;
 }
 
-ffn_status formula_reference(const char *activation, double g, double u, double *value, double *bound, ffn_diag *diag) {
+/* 1e-6 max(1, |x|). A gated one multiplies it by its other factor, which rounds, as the product does. */
+static double fast_error(const activation_row *row, double value, double g, double u) {
+    const double error = FAST_ERROR * fmax(1, fabs(g));
+    return row->shown.gated ? error * (fabs(u) + 1) + 2 * ulp_of(value) : error;
+}
+
+ffn_status formula_reference(const char *activation, uint32_t accuracy, double g, double u, double *value,
+                             double *bound, ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(activation, &parsed, diag);
     if (status != FFN_OK)
@@ -394,8 +403,8 @@ ffn_status formula_reference(const char *activation, double g, double u, double 
     char names[ACTIVATION_NAMES_BYTES];
     activation_names(&parsed, names);
     estimate answer = exactly(0, 0, 0);
-    status =
-        estimate_text(activation_formula(&parsed), &(ast_rules){names, parsed.row != NULL}, arguments, &answer, diag);
+    status = estimate_text(activation_formula(&parsed, FFN_ACCURATE), &(ast_rules){names, parsed.row != NULL},
+                           arguments, &answer, diag);
     if (status != FFN_OK)
         return status;
     const double overflow = 0x1.ffffffp127; /* from here on f32 rounds to infinity */
@@ -410,7 +419,8 @@ ffn_status formula_reference(const char *activation, double g, double u, double 
     else if (isinf(answer.low) || isinf(answer.high) || isinf(*value))
         *bound = INFINITY;
     else if (parsed.row)
-        *bound = built_in_error(parsed.row, *value, u);
+        *bound = accuracy == FFN_FAST && activation_fast(parsed.row) != NULL ? fast_error(parsed.row, *value, g, u)
+                                                                             : built_in_error(parsed.row, *value, u);
     else
         *bound = fmax(answer.high - *value, *value - answer.low) * (1 + 0x1p-20);
     return FFN_OK;

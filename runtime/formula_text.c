@@ -193,7 +193,7 @@ ffn_status formula_canonical(const char *text, char *canonical, size_t canonical
     if (w.full)
         return diag_fail(diag, FFN_BAD_SPEC, "the formula is too long: its canonical text has room for %zu characters",
                          w.bytes > 0 ? w.bytes - 1 : 0);
-    status = formula_build(made, NULL, diag);
+    status = formula_build(made, FFN_ACCURATE, NULL, diag);
     if (status != FFN_OK)
         return status;
     memcpy(canonical, made, w.used + 1);

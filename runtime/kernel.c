@@ -41,7 +41,7 @@ static ffn_status shape_make(const ffn_spec *spec, kernel_shape *shape, ffn_diag
         status = packed_layout_of(spec, &shape->layout, diag);
     }
     if (status == FFN_OK) {
-        status = formula_build(spec->activation, &shape->graph, diag);
+        status = formula_build(spec->activation, spec->accuracy, &shape->graph, diag);
     }
     shape->spec = *spec;
     shape->spec_hash = status == FFN_OK ? packed_spec_hash(spec) : 0;

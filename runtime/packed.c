@@ -1,6 +1,7 @@
 /* packed.c: spec -> where each part of a packed block stands; block -> whether it belongs to a spec and is undamaged
  *
- * Invariant: nothing here depends on anything but d_model, d_ff, the biases and the canonical activation text. */
+ * Invariant: nothing here depends on anything but d_model, d_ff, the biases and the canonical activation text. The
+ * accuracy takes no part: one block serves the fast spec and the accurate one. */
 #include "packed_seal.h"
 
 #include "diag.h"
@@ -56,9 +57,17 @@ ffn_status packed_layout_of(const ffn_spec *spec, packed_layout *layout, ffn_dia
     return FFN_OK;
 }
 
+/* Weights are packed the same for every accuracy. */
+static ffn_spec without_accuracy(const ffn_spec *spec) {
+    ffn_spec weights = *spec;
+    weights.accuracy = FFN_ACCURATE;
+    return weights;
+}
+
 uint64_t packed_spec_hash(const ffn_spec *spec) {
     char text[FFN_SPEC_TEXT_BYTES];
-    spec_text_of(spec, text);
+    const ffn_spec weights = without_accuracy(spec);
+    spec_text_of(&weights, text);
     return XXH3_64bits(text, strlen(text));
 }
 
@@ -73,7 +82,8 @@ ffn_status packed_header_make(const ffn_spec *spec, const packed_layout *layout,
                           .total_bytes = (uint64_t)layout->total_bytes,
                           .spec_hash = packed_spec_hash(spec)};
     memcpy(made.magic, PACKED_MAGIC, sizeof PACKED_MAGIC);
-    const ffn_status status = ffn_spec_name(spec, false, made.spec_name, sizeof made.spec_name, diag);
+    const ffn_spec weights = without_accuracy(spec);
+    const ffn_status status = ffn_spec_name(&weights, false, made.spec_name, sizeof made.spec_name, diag);
     if (status == FFN_OK)
         *header = made;
     return status;

@@ -21,7 +21,7 @@ typedef struct packed_header { /* 256 bytes, little-endian */
     uint32_t bias;
     uint32_t gated;
     uint64_t total_bytes;
-    uint64_t spec_hash; /* XXH3 of the canonical spec text */
+    uint64_t spec_hash; /* XXH3 of the canonical spec text, FFN_ACCURATE */
     uint64_t checksum;  /* XXH3 of everything after the header */
     uint32_t finite;    /* 1 if every weight and bias is finite */
     uint32_t reserved;

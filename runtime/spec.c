@@ -54,6 +54,14 @@ static ffn_status check_fields(const ffn_spec *spec, bool *gated, ffn_diag *diag
         status = check_activation(spec, gated, diag);
     if (status != FFN_OK)
         return status;
+    if (spec->accuracy != FFN_ACCURATE && spec->accuracy != FFN_FAST)
+        return diag_fail(diag, FFN_BAD_SPEC, "accuracy is %" PRIu32 ": it is FFN_ACCURATE (0) or FFN_FAST (1)",
+                         spec->accuracy);
+    if (spec->accuracy == FFN_FAST && formula_is_own(spec->activation))
+        return diag_fail(diag, FFN_BAD_SPEC,
+                         "fast with a formula of one's own, \"%.160s\": it computes what it says; fast is for the "
+                         "built-in activations",
+                         spec->activation);
     const uint32_t known = FFN_BIAS_UP | FFN_BIAS_GATE | FFN_BIAS_DOWN;
     if (spec->bias & ~known)
         return diag_fail(diag, FFN_BAD_SPEC,
@@ -86,5 +94,5 @@ bool ffn_spec_gated(const ffn_spec *spec) {
 
 bool ffn_spec_equal(const ffn_spec *a, const ffn_spec *b) {
     return a && b && a->d_model == b->d_model && a->d_ff == b->d_ff && a->bias == b->bias &&
-           strncmp(a->activation, b->activation, sizeof a->activation) == 0;
+           a->accuracy == b->accuracy && strncmp(a->activation, b->activation, sizeof a->activation) == 0;
 }

@@ -1,12 +1,12 @@
 /* spec_text.c: text <-> spec
  *
- *     text       = preset | "d" number "-f" number ("-" field)*      fields are split at '-' outside parentheses
- *     field      = activation | "bias" | "bias_up" | "bias_gate" | "bias_down" | "f32"
+ *     text       = preset ["-fast"] | "d" number "-f" number ("-" field)*    split at '-' outside parentheses
+ *     field      = activation | "bias" | "bias_up" | "bias_gate" | "bias_down" | "fast" | "f32"
  *     activation = name | name "(" parameters ")" | "act(" formula ")" | "gated(" formula ")"
  *
  * Fields after the first two come in any order, each at most once; a formula is the last. The canonical text has
- * the activation first (a formula: last), then the biases, and leaves out what is the default. Invariant: a canonical
- * text parses to the spec it was made from, and formatting what was parsed gives the canonical text. */
+ * the activation first (a formula: last), then the biases, then fast, and leaves out what is the default. Invariant: a
+ * canonical text parses to the spec it was made from, and formatting what was parsed gives the canonical text. */
 #include "spec_text.h"
 #include "diag.h"
 #include "formula.h"
@@ -34,8 +34,10 @@ static const struct {
 static const struct {
     const char *word, *instead;
 } reserved_words[] = {
-    {"f16", "weights are f32"},  {"bf16", "weights are f32"},          {"int8", "weights are f32"},
-    {"int4", "weights are f32"}, {"fast", "activations are accurate"},
+    {"f16", "weights are f32"},
+    {"bf16", "weights are f32"},
+    {"int8", "weights are f32"},
+    {"int4", "weights are f32"},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -49,7 +51,9 @@ static const char *preset_name_at(size_t i) {
 static const char *field_word_at(size_t i) {
     if (i < COUNT(bias_words))
         return bias_words[i].word;
-    const ffn_activation *activation = ffn_activation_at(i - COUNT(bias_words));
+    if (i == COUNT(bias_words))
+        return "fast";
+    const ffn_activation *activation = ffn_activation_at(i - COUNT(bias_words) - 1);
     return activation ? activation->name : NULL;
 }
 
@@ -63,10 +67,6 @@ static size_t field_length(const char *text) {
     for (int64_t depth = 0; text[length] && (text[length] != '-' || depth > 0); length++)
         depth += text[length] == '(' ? 1 : text[length] == ')' ? -1 : 0;
     return length;
-}
-
-static bool is_formula(const char *activation) {
-    return strncmp(activation, "act(", 4) == 0 || strncmp(activation, "gated(", 6) == 0;
 }
 
 static bool field_is(const char *field, size_t length, const char *word) {
@@ -101,7 +101,7 @@ static ffn_status parse_dimension(const char *field, size_t length, char letter,
 typedef struct fields {
     char activation[FFN_ACTIVATION_BYTES];
     uint32_t bias;
-    bool gated, formula, f32;
+    bool gated, formula, f32, fast;
 } fields;
 
 static bool is_activation_name(const char *field, size_t length) {
@@ -138,7 +138,7 @@ static ffn_status parse_activation(const char *field, size_t length, fields *fou
                          canonical);
     strcpy(found->activation, canonical); /* both are FFN_ACTIVATION_BYTES long */
     found->gated = gated;
-    found->formula = is_formula(canonical);
+    found->formula = formula_is_own(canonical);
     return FFN_OK;
 }
 
@@ -148,10 +148,14 @@ static ffn_status parse_field(const char *field, size_t length, fields *found, f
     if (found->formula)
         return diag_fail(diag, FFN_BAD_SPEC, "\"%.*s\" stands after a formula: a formula is the last field",
                          (int)(length < 40 ? length : 40), field);
-    if (field_is(field, length, "f32")) {
-        if (found->f32)
-            return diag_fail(diag, FFN_BAD_SPEC, "f32 is given twice");
-        found->f32 = true;
+    bool *const flags[] = {&found->f32, &found->fast};
+    static const char *const flag_words[] = {"f32", "fast"};
+    for (size_t i = 0; i < COUNT(flags); i++) {
+        if (!field_is(field, length, flag_words[i]))
+            continue;
+        if (*flags[i])
+            return diag_fail(diag, FFN_BAD_SPEC, "%s is given twice", flag_words[i]);
+        *flags[i] = true;
         return FFN_OK;
     }
     for (size_t i = 0; i < COUNT(bias_words); i++) {
@@ -197,6 +201,7 @@ static ffn_status parse_fields(const char *text, ffn_spec *spec, ffn_diag *diag)
         return diag_fail(diag, FFN_BAD_SPEC, "the activation is missing: a name, act(...) or gated(...), " EXAMPLE);
     const uint32_t every = FFN_BIAS_UP | FFN_BIAS_DOWN | (found.gated ? FFN_BIAS_GATE : 0);
     spec->bias = found.bias & BIAS_EVERY ? every : found.bias;
+    spec->accuracy = found.fast ? FFN_FAST : FFN_ACCURATE;
     memcpy(spec->activation, found.activation, strlen(found.activation) + 1);
     return ffn_spec_check(spec, diag);
 }
@@ -204,11 +209,17 @@ static ffn_status parse_fields(const char *text, ffn_spec *spec, ffn_diag *diag)
 ffn_status ffn_spec_parse(const char *text, ffn_spec *spec, ffn_diag *diag) {
     if (!text || !spec)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "ffn_spec_parse: %s is NULL", text ? "spec" : "text");
+    static const char fast[] = "-fast";
     const char *definition = NULL;
+    bool fast_preset = false;
     const ffn_preset *preset;
-    for (size_t i = 0; !definition && (preset = ffn_preset_at(i)) != NULL; i++)
-        if (strcmp(text, preset->name) == 0)
-            definition = preset->spec;
+    for (size_t i = 0; !definition && (preset = ffn_preset_at(i)) != NULL; i++) {
+        const size_t length = strlen(preset->name);
+        if (strncmp(text, preset->name, length) != 0 || (text[length] && strcmp(text + length, fast) != 0))
+            continue;
+        definition = preset->spec;
+        fast_preset = text[length] != '\0';
+    }
     bool dimension = text[0] == 'd' && !(text[1] >= 'a' && text[1] <= 'z');
     if (!definition && !dimension) {
         char near[160];
@@ -219,6 +230,10 @@ ffn_status ffn_spec_parse(const char *text, ffn_spec *spec, ffn_diag *diag) {
     ffn_spec parsed;
     memset(&parsed, 0, sizeof parsed); /* the bytes after the text and between fields too: specs are stored in files */
     ffn_status status = parse_fields(definition ? definition : text, &parsed, diag);
+    if (status == FFN_OK && fast_preset) {
+        parsed.accuracy = FFN_FAST;
+        status = ffn_spec_check(&parsed, diag);
+    }
     if (status == FFN_OK)
         memcpy(spec, &parsed, sizeof parsed);
     return status;
@@ -235,10 +250,10 @@ static ffn_status write_fields(const ffn_spec *spec, const char *activation, cha
             strcat(bias, bias_words[i].word);
         }
     }
-    bool last = is_formula(spec->activation);
+    bool last = formula_is_own(spec->activation);
     char whole[FFN_SPEC_TEXT_BYTES];
-    int length = snprintf(whole, sizeof whole, "d%" PRId64 "-f%" PRId64 "%s-%s%s", spec->d_model, spec->d_ff,
-                          last ? bias : "", activation, last ? "" : bias);
+    int length = snprintf(whole, sizeof whole, "d%" PRId64 "-f%" PRId64 "%s-%s%s%s", spec->d_model, spec->d_ff,
+                          last ? bias : "", activation, last ? "" : bias, spec->accuracy == FFN_FAST ? "-fast" : "");
     if (length < 0 || (size_t)length >= sizeof whole || (size_t)length >= text_bytes)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "the text of the spec needs %d bytes and %zu were given", length + 1,
                          text_bytes);

@@ -47,7 +47,8 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
 }
 
 static uint64_t key_of(const tuned_record *r) {
-    const int64_t numbers[] = {r->spec.d_model, r->spec.d_ff, r->spec.bias, r->plan.isa, r->plan.n_class, r->threads};
+    const int64_t numbers[] = {r->spec.d_model, r->spec.d_ff,    r->spec.bias, r->spec.accuracy,
+                               r->plan.isa,     r->plan.n_class, r->threads};
     uint64_t hash = XXH3_64bits(numbers, sizeof numbers);
     hash = hash_text(r->spec.activation, hash);
     hash = hash_text(r->machine, hash);

@@ -112,13 +112,14 @@ typedef struct unit {
 
 static ffn_status unit_activate(const kernel_shape *shape, unit *h, ffn_diag *diag) {
     const char *text = shape->spec.activation;
-    ffn_status status = formula_reference(text, h->g, h->u, &h->value, &h->bound, diag);
+    const uint32_t accuracy = shape->spec.accuracy;
+    ffn_status status = formula_reference(text, accuracy, h->g, h->u, &h->value, &h->bound, diag);
     h->moved = 0;
     for (int side = -1; side <= 1 && status == FFN_OK; side += 2) {
         double near_g = h->value, near_u = h->value;
-        status = formula_reference(text, h->g + side * h->g_error, h->u, &near_g, NULL, diag);
+        status = formula_reference(text, accuracy, h->g + side * h->g_error, h->u, &near_g, NULL, diag);
         if (status == FFN_OK && h->u_error > 0) {
-            status = formula_reference(text, h->g, h->u + side * h->u_error, &near_u, NULL, diag);
+            status = formula_reference(text, accuracy, h->g, h->u + side * h->u_error, &near_u, NULL, diag);
         }
         h->moved = fmax(h->moved, fabs(near_g - h->value) + fabs(near_u - h->value));
     }

@@ -253,8 +253,8 @@ static ffn_status libm_units(const verify_reference *reference, const verify_blo
             continue;
         }
         double value, bound;
-        ffn_status status =
-            formula_reference(shape->spec.activation, (double)gate[f], (double)up[f], &value, &bound, diag);
+        ffn_status status = formula_reference(shape->spec.activation, shape->spec.accuracy, (double)gate[f],
+                                              (double)up[f], &value, &bound, diag);
         if (status != FFN_OK) {
             return status;
         }

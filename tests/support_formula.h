@@ -10,11 +10,15 @@
 #include <string.h>
 
 /* The caller frees it. */
-static inline formula_graph *graph_of(const char *text) {
+static inline formula_graph *graph_of_accuracy(const char *text, uint32_t accuracy) {
     formula_graph *const graph = malloc(sizeof *graph);
     ffn_diag diag = {FFN_OK, ""};
-    cr_assert(graph && formula_build(text, graph, &diag) == FFN_OK, "%s: %s", text, diag.text);
+    cr_assert(graph && formula_build(text, accuracy, graph, &diag) == FFN_OK, "%s: %s", text, diag.text);
     return graph;
+}
+
+static inline formula_graph *graph_of(const char *text) {
+    return graph_of_accuracy(text, FFN_ACCURATE);
 }
 
 static inline float eval_at(const char *text, float g, float u) {

@@ -241,7 +241,7 @@ static fake_kernel *add_kernel(fake_source *fake, const ffn_spec *spec) {
     k->spec = *spec;
     cr_assert_eq(packed_layout_of(spec, &k->layout, NULL), FFN_OK);
     const char *activation = fake->defect == FAKE_OTHER_ACTIVATION ? fake->other : spec->activation;
-    cr_assert_eq(formula_build(activation, &k->graph, NULL), FFN_OK);
+    cr_assert_eq(formula_build(activation, FFN_ACCURATE, &k->graph, NULL), FFN_OK);
     pthread_mutex_lock(&mutex);
     k->next = fake->kernels;
     fake->kernels = k;

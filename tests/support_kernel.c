@@ -41,7 +41,7 @@ static ffn_status lower(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *o
     formula_graph *graph = malloc(sizeof *graph);
     cr_assert_not_null(graph);
     ffn_status status = packed_layout_of(spec, &layout, diag);
-    status = status ? status : formula_build(spec->activation, graph, diag);
+    status = status ? status : formula_build(spec->activation, spec->accuracy, graph, diag);
     cr_assert_eq(status, FFN_OK, "%s", diag->text);
     ir g;
     ffn_bytes object = {.data = NULL};
@@ -92,7 +92,7 @@ void support_portable_run(const ffn_spec *spec, const float *x, int64_t ldx, flo
     formula_graph *graph = malloc(sizeof *graph);
     cr_assert_not_null(graph);
     cr_assert_eq(packed_layout_of(spec, &layout, NULL), FFN_OK);
-    cr_assert_eq(formula_build(spec->activation, graph, NULL), FFN_OK);
+    cr_assert_eq(formula_build(spec->activation, spec->accuracy, graph, NULL), FFN_OK);
     void *scratch = support_aligned(fallback_scratch_bytes(spec));
     memset(scratch, 0xff, fallback_scratch_bytes(spec));
     fallback_run(spec, &layout, graph, x, ldx, y, ldy, packed, scratch, 0, n);

@@ -122,23 +122,24 @@ static void product_row(const part *of, const double *in, const double *in_error
     free(sum);
 }
 
-static double activation(const char *text, double g, double u, double *bound) {
+static double activation(const ffn_spec *spec, double g, double u, double *bound) {
     double value;
     ffn_diag diag;
-    if (formula_reference(text, g, u, &value, bound, &diag) != FFN_OK) {
-        fprintf(stderr, "oracle: %s: %s\n", text, diag.text);
+    if (formula_reference(spec->activation, spec->accuracy, g, u, &value, bound, &diag) != FFN_OK) {
+        fprintf(stderr, "oracle: %s: %s\n", spec->activation, diag.text);
         abort();
     }
     return value;
 }
 
 /* |act| over the corners and edge middles of the box [g +- g_error] x [u +- u_error], against its middle. */
-static double change(const char *text, bool gated, double g, double u, double g_error, double u_error, double value) {
+static double change(const ffn_spec *spec, bool gated, double g, double u, double g_error, double u_error,
+                     double value) {
     double most = 0.0;
     for (int s = -1; s <= 1; s++)
         for (int t = gated ? -1 : 0; t <= (gated ? 1 : 0); t++)
             if (s != 0 || t != 0)
-                most = fmax(most, fabs(activation(text, g + s * g_error, u + t * u_error, NULL) - value));
+                most = fmax(most, fabs(activation(spec, g + s * g_error, u + t * u_error, NULL) - value));
     return most;
 }
 
@@ -155,10 +156,10 @@ static void oracle_row(const ffn_spec *spec, const parts *from, const float *x, 
     for (int64_t f = 0; f < d_ff; f++) {
         const double uf = from->gated ? u[f] : 0.0, uf_error = from->gated ? u_error[f] : 0.0;
         double own = 0.0;
-        h[f] = activation(spec->activation, g[f], uf, &own);
+        h[f] = activation(spec, g[f], uf, &own);
         h_error[f] = 0.0;
         if (bound != NULL)
-            h_error[f] = own + change(spec->activation, from->gated, g[f], uf, g_error[f], uf_error, h[f]);
+            h_error[f] = own + change(spec, from->gated, g[f], uf, g_error[f], uf_error, h[f]);
     }
     product_row(&from->down, h, h_error, y, bound != NULL ? bound : y_error);
     free(memory);
@@ -195,7 +196,7 @@ void oracle_contract(const ffn_spec *spec, const ffn_weights *weights, const flo
     formula_graph *graph = need(sizeof *graph);
     float *g = need((size_t)(3 * d_ff) * sizeof *g), *u = g + d_ff, *h = u + d_ff;
     ffn_diag diag;
-    if (formula_build(spec->activation, graph, &diag) != FFN_OK) {
+    if (formula_build(spec->activation, spec->accuracy, graph, &diag) != FFN_OK) {
         fprintf(stderr, "oracle: %s: %s\n", spec->activation, diag.text);
         abort();
     }

@@ -206,7 +206,7 @@ Test(bits, the_activation_is_the_same_in_every_lane_and_tail, .timeout = 300) {
         char text[64];
         snprintf(text, sizeof text, "d16-f16-%s", names[a]);
         ffn_spec spec = support_spec(text);
-        cr_assert_eq(formula_build(spec.activation, graph, NULL), FFN_OK);
+        cr_assert_eq(formula_build(spec.activation, spec.accuracy, graph, NULL), FFN_OK);
         for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++) {
             if (!support_isa_runs(isa))
                 continue;

@@ -313,7 +313,7 @@ static ffn_status kernel_of_a_formula(world *w, ffn_diag *diag) {
         cr_expect_eq(ffn_kernel_run(kernel, &args, diag), FFN_OK, "%s", diag->text);
         cr_expect_eq(hook.seen, seen, "run allocates");
         double value;
-        status = formula_reference(spec.activation, 1, 1, &value, NULL, diag);
+        status = formula_reference(spec.activation, spec.accuracy, 1, 1, &value, NULL, diag);
         ffn_kernel_destroy(kernel);
     }
     ffn_context_destroy(context);

@@ -40,7 +40,7 @@ static fixture set_up(const char *text, int64_t n, int64_t gap, support_kind kin
     f.ld = f.spec.d_model + gap;
     f.graph = support_aligned(sizeof *f.graph);
     cr_assert_eq(packed_layout_of(&f.spec, &f.layout, NULL), FFN_OK);
-    cr_assert_eq(formula_build(f.spec.activation, f.graph, NULL), FFN_OK);
+    cr_assert_eq(formula_build(f.spec.activation, f.spec.accuracy, f.graph, NULL), FFN_OK);
     f.weights = support_random_weights(&f.spec, kind, seed);
     f.packed_bytes = (size_t)f.layout.total_bytes;
     f.packed = support_guarded(f.packed_bytes, at_end);

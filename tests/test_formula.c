@@ -20,7 +20,7 @@ static void expect_refused(const char *text, const char *message) {
     cr_expect(strcmp(canonical, "untouched") == 0 && gated, "%.60s: outputs were touched", text);
     formula_graph *const graph = calloc(1, sizeof *graph);
     cr_assert(graph);
-    cr_expect(formula_build(text, graph, NULL) == FFN_BAD_SPEC && graph->count == 0, "%.60s", text);
+    cr_expect(formula_build(text, FFN_ACCURATE, graph, NULL) == FFN_BAD_SPEC && graph->count == 0, "%.60s", text);
     free(graph);
 }
 

@@ -126,7 +126,7 @@ Test(formula_reference, means_what_c_means_for_random_formulas) {
         cr_assert(got == wanted || same_bits(got, wanted), "%s at %a, %a: %a, not %a", s.text, (double)s.g, (double)s.u,
                   (double)got, (double)wanted);
         double value, bound;
-        cr_assert(formula_reference(canonical, (double)s.g, (double)s.u, &value, &bound, NULL) == FFN_OK);
+        cr_assert(formula_reference(canonical, FFN_ACCURATE, (double)s.g, (double)s.u, &value, &bound, NULL) == FFN_OK);
         cr_assert((isnan(got) && isnan(value)) || (double)got == value || isinf(bound) ||
                       fabs((double)got - value) <= bound,
                   "%s at %a, %a: %a, not %a +- %a", s.text, (double)s.g, (double)s.u, (double)got, value, bound);
@@ -159,7 +159,8 @@ Test(formula_reference, keeps_within_the_bound_of_its_reference) {
         int32_t judged = 0, tight = 0;
         for (int32_t k = 0; k < VALUES; k++) {
             double value, bound;
-            cr_assert(formula_reference(texts[i], (double)g[k], (double)u[k], &value, &bound, NULL) == FFN_OK);
+            cr_assert(formula_reference(texts[i], FFN_ACCURATE, (double)g[k], (double)u[k], &value, &bound, NULL) ==
+                      FFN_OK);
             const bool equal = (double)out[k] == value || (isnan(out[k]) && isnan(value));
             cr_expect(equal || isinf(bound) || fabs((double)out[k] - value) <= bound, "%s at %a, %a: %a, not %a +- %a",
                       texts[i], (double)g[k], (double)u[k], (double)out[k], value, bound);
@@ -175,25 +176,27 @@ Test(formula_reference, bound_covers_both_sides_of_a_jump_that_rounding_decides)
     static const char *const text = "act(select(x*3<=1,0,100))";
     const float third = 0x1.555556p-2f; /* three times that is above 1 and rounds to it */
     double value, bound;
-    cr_assert(formula_reference(text, (double)third, 0, &value, &bound, NULL) == FFN_OK);
+    cr_assert(formula_reference(text, FFN_ACCURATE, (double)third, 0, &value, &bound, NULL) == FFN_OK);
     cr_expect(value == 100 && eval_at(text, third, 0) == 0 && bound >= 100 && bound < 101);
-    cr_assert(formula_reference(text, 0.25, 0, &value, &bound, NULL) == FFN_OK);
+    cr_assert(formula_reference(text, FFN_ACCURATE, 0.25, 0, &value, &bound, NULL) == FFN_OK);
     cr_expect(value == 0 && bound == 0);
-    cr_assert(formula_reference("act(select(sigmoid(x)<0.5,0,100))", 0, 0, &value, &bound, NULL) == FFN_OK);
+    cr_assert(formula_reference("act(select(sigmoid(x)<0.5,0,100))", FFN_ACCURATE, 0, 0, &value, &bound, NULL) ==
+              FFN_OK);
     cr_expect(value == 100 && bound >= 100 && bound < 101); /* sigmoid may be a unit off */
 }
 
 Test(formula_reference, bound_tells_tanh_from_erf) {
     double erf_form, tanh_form, bound;
-    cr_assert(formula_reference("gelu", 2.0, 0, &erf_form, &bound, NULL) == FFN_OK);
-    cr_assert(formula_reference("gelu_tanh", 2.0, 0, &tanh_form, NULL, NULL) == FFN_OK);
+    cr_assert(formula_reference("gelu", FFN_ACCURATE, 2.0, 0, &erf_form, &bound, NULL) == FFN_OK);
+    cr_assert(formula_reference("gelu_tanh", FFN_ACCURATE, 2.0, 0, &tanh_form, NULL, NULL) == FFN_OK);
     cr_expect(fabs(erf_form - tanh_form) > 100 * bound);
     cr_expect(fabs(erf_form - 1.9544997361036416) < 1e-15); /* 2 Phi(2) */
-    cr_assert(formula_reference("relu2", 1e30, 0, &erf_form, &bound, NULL) == FFN_OK);
+    cr_assert(formula_reference("relu2", FFN_ACCURATE, 1e30, 0, &erf_form, &bound, NULL) == FFN_OK);
     cr_expect(isinf(erf_form) && bound == 0);
-    cr_assert(formula_reference("swiglu", 0, INFINITY, &erf_form, &bound, NULL) == FFN_OK);
+    cr_assert(formula_reference("swiglu", FFN_ACCURATE, 0, INFINITY, &erf_form, &bound, NULL) == FFN_OK);
     cr_expect(isnan(erf_form));
     ffn_diag diag = {FFN_OK, ""};
     double untouched = 7;
-    cr_expect(formula_reference("act(x", 0, 0, &untouched, NULL, &diag) == FFN_BAD_SPEC && untouched == 7);
+    cr_expect(formula_reference("act(x", FFN_ACCURATE, 0, 0, &untouched, NULL, &diag) == FFN_BAD_SPEC &&
+              untouched == 7);
 }

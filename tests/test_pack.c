@@ -380,6 +380,17 @@ Test(pack, a_block_of_another_spec_is_named) {
     free(packed);
 }
 
+Test(pack, one_block_serves_every_accuracy) {
+    const ffn_spec accurate = support_spec("d16-f16-gelu-bias"), fast = support_spec("d16-f16-gelu-bias-fast");
+    size_t bytes = 0, fast_bytes = 0;
+    char *packed = pack_random(&accurate, &bytes), *fast_packed = pack_random(&fast, &fast_bytes);
+    cr_assert_eq(ffn_packed_check(&fast, packed, bytes, NULL), FFN_OK);
+    cr_assert_eq(ffn_packed_check(&accurate, fast_packed, fast_bytes, NULL), FFN_OK);
+    cr_expect_str_eq(((packed_header *)fast_packed)->spec_name, "d16-f16-gelu-bias");
+    free(packed);
+    free(fast_packed);
+}
+
 Test(pack, finite_is_said_of_finite_weights_alone) {
     const ffn_spec spec = support_spec("d17-f33-swiglu-bias");
     support_weights *w = support_random_weights(&spec, SUPPORT_NORMAL, 4);

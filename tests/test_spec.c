@@ -42,6 +42,12 @@ static const struct {
     {"d8-f8-leaky_relu(0.01)", 8, 8, "leaky_relu", 0, "d8-f8-leaky_relu"},
     {"d512-f2048-bias-act(x*sigmoid(1.702*x))", 512, 2048, "act(x*sigmoid(1.702*x))", UNGATED_BIAS,
      "d512-f2048-bias-act(x*sigmoid(1.702*x))"},
+    {"d64-f256-gelu-fast", 64, 256, "gelu", 0, "d64-f256-gelu-fast"},
+    {"d64-f256-fast-bias-f32-gelu", 64, 256, "gelu", UNGATED_BIAS, "d64-f256-gelu-bias-fast"},
+    {"d64-f256-fast-relu", 64, 256, "relu", 0, "d64-f256-relu-fast"},
+    {"d8-f8-fast-leaky_relu(0.25)-bias_up", 8, 8, "leaky_relu(0.25)", FFN_BIAS_UP,
+     "d8-f8-leaky_relu(0.25)-bias_up-fast"},
+    {"bert-base-fast", 768, 3072, "gelu", UNGATED_BIAS, "d768-f3072-gelu-bias-fast"},
     {"d8-f8-act( x - 1 )", 8, 8, "act(x-1)", 0, "d8-f8-act(x-1)"},
     {"d8-f8-bias_gate-gated(g*(u-1))", 8, 8, "gated(g*(u-1))", FFN_BIAS_GATE, "d8-f8-bias_gate-gated(g*(u-1))"},
     {"d8-f8-bias-gated(g*u)", 8, 8, "gated(g*u)", GATED_BIAS, "d8-f8-bias-gated(g*u)"},
@@ -57,6 +63,7 @@ Test(spec_text, says_what_it_says_in_any_order_of_fields) {
         cr_expect_eq(spec.d_model, good[i].d_model, "%s", good[i].text);
         cr_expect_eq(spec.d_ff, good[i].d_ff, "%s", good[i].text);
         cr_expect_eq(spec.bias, good[i].bias, "%s", good[i].text);
+        cr_expect_eq(spec.accuracy, strstr(good[i].canonical, "-fast") ? FFN_FAST : FFN_ACCURATE, "%s", good[i].text);
         cr_expect_str_eq(spec.activation, good[i].activation);
         for (size_t j = strlen(spec.activation); j < sizeof spec.activation; j++)
             cr_expect_eq(spec.activation[j], 0, "%s: byte %zu is left over", good[i].text, j); /* specs go into files */
@@ -124,7 +131,7 @@ Test(spec_text, random_specs_survive_the_round_trip) {
         const int64_t d_model = random_dimension(), d_ff = random_dimension();
 
         /* the fields in an order of chance, a formula last */
-        char fields[5][640] = {""};
+        char fields[6][640] = {""};
         size_t count = 0;
         if (!formula)
             strcpy(fields[count++], activation);
@@ -140,6 +147,8 @@ Test(spec_text, random_specs_survive_the_round_trip) {
         }
         if (random_below(2))
             strcpy(fields[count++], "f32");
+        if (!formula && random_below(2))
+            strcpy(fields[count++], "fast");
         char text[4096];
         int used = snprintf(text, sizeof text, "d%" PRId64 "-f%" PRId64, d_model, d_ff);
         while (count > 0) {
@@ -234,7 +243,11 @@ static const struct {
     {"d512-f2048-relu-bf16", FFN_UNSUPPORTED, {"bf16", "f32"}},
     {"d512-f2048-int8-relu", FFN_UNSUPPORTED, {"int8", "f32"}},
     {"d512-f2048-relu-int4", FFN_UNSUPPORTED, {"int4", "f32"}},
-    {"d512-f2048-gelu-fast", FFN_UNSUPPORTED, {"fast", "accurate"}},
+    {"d512-f2048-gelu-fast-fast", FFN_BAD_SPEC, {"fast is given twice"}},
+    {"d512-f2048-gelu-fats", FFN_BAD_SPEC, {"did you mean fast"}},
+    {"d512-f2048-fast-act(x)", FFN_BAD_SPEC, {"fast", "formula", "built-in"}},
+    {"d512-f2048-act(x)-fast", FFN_BAD_SPEC, {"formula is the last field"}},
+    {"bert-base-fast-fast", FFN_BAD_SPEC, {"neither a preset nor a spec"}},
     /* formulas: the column is told by the formula's own suite */
     {"d512-f2048-act(", FFN_BAD_SPEC, {"activation"}},
     {"d512-f2048-act()", FFN_BAD_SPEC, {"activation"}},
@@ -338,7 +351,7 @@ Test(spec_text, the_longest_activation_has_room_in_every_buffer) {
 /* ---- Writing ---- */
 
 Test(spec_text, a_buffer_too_small_is_refused_and_left_alone) {
-    const ffn_spec spec = {512, 2048, UNGATED_BIAS, "relu"};
+    const ffn_spec spec = {512, 2048, UNGATED_BIAS, FFN_ACCURATE, "relu"};
     const char expected[] = "d512-f2048-relu-bias";
     for (size_t bytes = 0; bytes <= sizeof expected + 1; bytes++) {
         char text[64], name[64];

@@ -51,6 +51,20 @@ Test(spec_check, refuses_each_field_that_cannot_be) {
     cr_expect_eq(ffn_spec_check(NULL, NULL), FFN_BAD_ARGUMENT);
 }
 
+Test(spec_check, takes_the_two_accuracies_and_fast_for_built_in_activations_alone) {
+    ffn_diag diag = {FFN_OK, ""};
+    ffn_spec spec = make_spec(512, 2048, "gelu", 0);
+    spec.accuracy = FFN_FAST;
+    cr_expect_eq(ffn_spec_check(&spec, &diag), FFN_OK, "%s", diag.text);
+    spec.accuracy = 2;
+    cr_expect_eq(ffn_spec_check(&spec, &diag), FFN_BAD_SPEC);
+    cr_expect(strstr(diag.text, "accuracy is 2") && strstr(diag.text, "FFN_FAST"), "%s", diag.text);
+    spec = make_spec(512, 2048, "act(x)", 0);
+    spec.accuracy = FFN_FAST;
+    cr_expect_eq(ffn_spec_check(&spec, &diag), FFN_BAD_SPEC);
+    cr_expect(strstr(diag.text, "formula") && strstr(diag.text, "built-in"), "%s", diag.text);
+}
+
 Test(spec_check, an_activation_without_end_is_not_read_past) {
     ffn_spec *spec = malloc(sizeof *spec); /* its end is the end of the
                                               allocation, for the sanitizers */
@@ -98,6 +112,9 @@ Test(spec_value, equal_means_every_field) {
                                make_spec(2048, 512, "relu", FFN_BIAS_UP), make_spec(512, 2048, "relu2", FFN_BIAS_UP)};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         cr_expect_not(ffn_spec_equal(&spec, &others[i]), "row %zu", i);
+    ffn_spec fast = spec;
+    fast.accuracy = FFN_FAST;
+    cr_expect_not(ffn_spec_equal(&spec, &fast));
     cr_expect_not(ffn_spec_equal(&spec, NULL));
     cr_expect_not(ffn_spec_equal(NULL, NULL));
 }

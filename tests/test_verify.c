@@ -332,7 +332,7 @@ Test(verify, one_input_sees_every_column_and_the_last_unit) {
     for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
         shape->spec = support_spec(specs[i]);
         cr_assert_eq(packed_layout_of(&shape->spec, &shape->layout, NULL), FFN_OK);
-        cr_assert_eq(formula_build(shape->spec.activation, &shape->graph, NULL), FFN_OK);
+        cr_assert_eq(formula_build(shape->spec.activation, shape->spec.accuracy, &shape->graph, NULL), FFN_OK);
         verify_block block;
         verify_reference reference;
         cr_assert_eq(verify_block_make(shape, &block, NULL), FFN_OK);
@@ -411,7 +411,7 @@ Test(verify, a_wrong_portable_kernel_is_found) {
     for (size_t i = 0; i < sizeof specs / sizeof *specs; ++i) {
         shape->spec = support_spec(specs[i]);
         cr_assert_eq(packed_layout_of(&shape->spec, &shape->layout, NULL), FFN_OK);
-        cr_assert_eq(formula_build(others[i], &shape->graph, NULL), FFN_OK);
+        cr_assert_eq(formula_build(others[i], FFN_ACCURATE, &shape->graph, NULL), FFN_OK);
         verify_subject subject = {.shape = shape, .scratch_bytes = fallback_scratch_bytes(&shape->spec)};
         ffn_diag diag = {.status = FFN_OK};
         cr_expect_eq(verify_run(&subject, 0, NULL, NULL, &diag), FFN_VERIFY_FAILED, "%s", specs[i]);

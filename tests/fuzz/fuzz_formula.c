@@ -51,12 +51,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(diag.status == status && *diag.text);
         return 0;
     }
-    FUZZ_CHECK(formula_build(canonical, &graph, NULL) == FFN_OK && graph.gated == gated);
+    FUZZ_CHECK(formula_build(canonical, FFN_ACCURATE, &graph, NULL) == FFN_OK && graph.gated == gated);
     graph_check(&graph);
+    FUZZ_CHECK(formula_build(canonical, FFN_FAST, &again, NULL) == FFN_OK && again.gated == gated);
+    graph_check(&again);
     FUZZ_CHECK(formula_canonical(canonical, second, sizeof second, &gated, NULL) == FFN_OK);
     FUZZ_CHECK(strcmp(canonical, second) == 0);
-    FUZZ_CHECK(formula_build(second, &again, NULL) == FFN_OK && same_graph(&graph, &again));
+    FUZZ_CHECK(formula_build(second, FFN_ACCURATE, &again, NULL) == FFN_OK && same_graph(&graph, &again));
     formula_eval(&graph, 5, g, graph.gated ? u : NULL, out);
-    FUZZ_CHECK(formula_reference(canonical, 0.75, -2.0, &value, &bound, NULL) == FFN_OK);
+    FUZZ_CHECK(formula_reference(canonical, FFN_FAST, 0.75, -2.0, &value, &bound, NULL) == FFN_OK);
+    FUZZ_CHECK(formula_reference(canonical, FFN_ACCURATE, 0.75, -2.0, &value, &bound, NULL) == FFN_OK);
     return 0;
 }
