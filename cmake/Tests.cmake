@@ -132,6 +132,21 @@ if(NOT FFN_SANITIZE)
   set_tests_properties(generator_mutants PROPERTIES LABELS mutants SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
+# ---- Random kernels, data and calls; scripts/fuzz_kernels.sh for longer ----
+
+add_executable(fuzz_kernels tests/programs/fuzz_kernels.c tests/programs/fuzz_kernels_calls.c
+                            tests/programs/fuzz_kernels_case.c tests/programs/fuzz_kernels_data.c
+                            tests/programs/fuzz_kernels_draw.c)
+target_link_libraries(fuzz_kernels PRIVATE ffn_flags test_support)
+target_link_options(fuzz_kernels PRIVATE LINKER:--as-needed)
+set(fuzz_cases 3000)
+if(FFN_SANITIZE)
+  set(fuzz_cases 1500)
+endif()
+add_test(NAME fuzz_kernels COMMAND fuzz_kernels --seeds ${PROJECT_SOURCE_DIR}/tests/fuzz/kernel_seeds.txt --seed 1
+                                   --cases ${fuzz_cases})
+set_tests_properties(fuzz_kernels PROPERTIES LABELS suite TIMEOUT 300 ENVIRONMENT "${test_environment}")
+
 # ---- The tree itself ----
 
 add_test(NAME arrows COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_arrows.sh)

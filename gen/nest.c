@@ -48,9 +48,9 @@ typedef struct row_blocks {
 static row_blocks cut_rows(nest *n, LLVMValueRef total) {
     ir *g = n->g;
     LLVMValueRef some = ir_select(g, ir_less(g, total, ir_int(g, 1)), ir_int(g, 1), total);
-    row_blocks cut = {.count = ir_ceil_div(g, some, n->plan->m_block)};
-    cut.base = ir_div(g, total, cut.count);
-    cut.extra = ir_rem(g, total, cut.count);
+    LLVMValueRef count = ir_ceil_div(g, some, n->plan->m_block);
+    row_blocks cut = {.base = ir_div(g, total, count), .extra = ir_rem(g, total, count)};
+    cut.count = ir_select(g, ir_less(g, total, ir_int(g, 1)), ir_int(g, 0), count); /* no rows: no block */
     return cut;
 }
 

@@ -60,12 +60,14 @@ static ffn_status lower(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *o
     return status;
 }
 
+ffn_status support_kernel_image(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *out, ffn_diag *diag) {
+    return lowered(plan->isa) ? lower(spec, plan, out, diag) : ffngen_emit(spec, plan, FFNGEN_IMAGE, out, diag);
+}
+
 void support_kernel_build(const ffn_spec *spec, const ffn_plan *plan, support_kernel *kernel) {
     ffn_bytes bytes = {.data = NULL};
     ffn_diag diag = {.text = ""};
-    ffn_status status =
-        lowered(plan->isa) ? lower(spec, plan, &bytes, &diag) : ffngen_emit(spec, plan, FFNGEN_IMAGE, &bytes, &diag);
-    cr_assert_eq(status, FFN_OK, "%s", diag.text);
+    cr_assert_eq(support_kernel_image(spec, plan, &bytes, &diag), FFN_OK, "%s", diag.text);
     memset(kernel, 0, sizeof *kernel);
     kernel->spec = *spec;
     kernel->plan = *plan;

@@ -22,6 +22,8 @@ bool support_isa_runs(ffn_isa isa);
 const char *support_isa_note(ffn_isa isa);
 
 ffn_plan support_kernel_plan(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class);
+/* What support_kernel_build maps; that of an ISA this CPU lacks is an image of AVX2 code. */
+ffn_status support_kernel_image(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *out, ffn_diag *diag);
 /* Fails the test if the kernel cannot be built. */
 void support_kernel_build(const ffn_spec *spec, const ffn_plan *plan, support_kernel *kernel);
 void support_kernel_free(support_kernel *kernel);

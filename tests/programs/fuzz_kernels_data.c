@@ -1,0 +1,174 @@
+/* fuzz_kernels_data.c: seeds -> values of every kind, weights in every form they may be given in, and memory for all of
+ * it that ends (or begins) at an unmapped page */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fuzz_kernels.h"
+
+/* ---- Values ---- */
+
+static float of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float draw_ordinary(support_rng *rng) {
+    return support_normal(rng);
+}
+
+static float draw_zeros(support_rng *rng) {
+    const uint64_t word = support_next(rng);
+    return word % 2 ? of_bits((uint32_t)(word >> 32) & 0x80000000u) : support_normal(rng);
+}
+
+static float draw_integer(support_rng *rng) {
+    return (float)support_between(rng, -3, 3);
+}
+
+static float draw_tiny(support_rng *rng) {
+    return support_normal(rng) * (fuzz_once_in(rng, 2) ? 0x1p-60f : 0x1p-120f);
+}
+
+static float draw_subnormal(support_rng *rng) {
+    return of_bits((uint32_t)support_next(rng) & 0x807fffffu);
+}
+
+static float draw_huge(support_rng *rng) {
+    return support_normal(rng) * (fuzz_once_in(rng, 2) ? 0x1p60f : 0x1p120f);
+}
+
+static float draw_special(support_rng *rng) {
+    static const uint32_t some[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7fa00000, /* a signalling NaN */
+                                    0x7f7fffff, 0xff7fffff, 0x80000000, 0x00000001, 0x80000001, 0x00800000};
+    return fuzz_once_in(rng, 100) ? of_bits(FUZZ_ONE_OF(rng, some)) : support_normal(rng);
+}
+
+static float draw_bits(support_rng *rng) {
+    return of_bits((uint32_t)(support_next(rng) >> 16));
+}
+
+const fuzz_kind *fuzz_kind_of(support_rng *rng) {
+    static const fuzz_kind kinds[] = {
+        {"ordinary", true, draw_ordinary}, {"zeros", true, draw_zeros},         {"integers", true, draw_integer},
+        {"tiny", true, draw_tiny},         {"subnormal", true, draw_subnormal}, {"huge", false, draw_huge},
+        {"special", false, draw_special},  {"any bits", false, draw_bits},
+    };
+    return fuzz_once_in(rng, 2) ? &kinds[0] : &FUZZ_ONE_OF(rng, kinds);
+}
+
+/* ---- Memory ---- */
+
+fuzz_arena fuzz_arena_make(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page;
+    char *base = mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED || mprotect(base + page, inside, PROT_READ | PROT_WRITE) != 0) {
+        fprintf(stderr, "fuzz_kernels: no memory for %zu bytes\n", bytes);
+        exit(2);
+    }
+    return (fuzz_arena){base + page, inside};
+}
+
+void *fuzz_arena_place(const fuzz_arena *arena, size_t bytes, size_t align, fuzz_where where, support_rng *rng) {
+    enum { INSIDE_MAX = 64 };
+    const size_t room = (arena->bytes - bytes) / align;
+    if (where == FUZZ_AT_BEGIN)
+        return arena->begin;
+    const size_t steps = where == FUZZ_AT_END ? 0 : (size_t)support_between(rng, 1, INSIDE_MAX);
+    return arena->begin + (room - (steps < room ? steps : room)) * align;
+}
+
+void fuzz_arena_protect(const fuzz_arena *arena, bool read_only) {
+    if (mprotect(arena->begin, arena->bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE) != 0) {
+        fprintf(stderr, "fuzz_kernels: pages cannot be protected\n");
+        exit(2);
+    }
+}
+
+/* ---- Weights ---- */
+
+typedef struct draw {
+    support_rng *rng;
+    fuzz_weights *weights;
+    int arrays;
+} draw;
+
+static float *draw_array(draw *d, int64_t count, const fuzz_kind *kind, float scale) {
+    float *values = support_aligned((size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++)
+        values[i] = scale * kind->draw(d->rng);
+    d->weights->memory[d->arrays++] = values;
+    d->weights->tame = d->weights->tame && kind->tame;
+    return values;
+}
+
+/* What lies between the width and the stride is drawn too: it must not count. */
+static ffn_matrix draw_matrix(draw *d, int64_t inputs, int64_t outputs, const fuzz_kind *kind) {
+    const bool in_out = fuzz_once_in(d->rng, 2);
+    const int64_t width = in_out ? outputs : inputs, rows = in_out ? inputs : outputs;
+    const int64_t ld = width + (fuzz_once_in(d->rng, 2) ? 0 : support_between(d->rng, 0, LD_EXTRA_MAX));
+    return (ffn_matrix){.data = draw_array(d, rows * ld, kind, 1 / sqrtf((float)inputs)),
+                        .ld = ld == width && fuzz_once_in(d->rng, 2) ? 0 : ld,
+                        .layout = in_out ? FFN_IN_OUT : FFN_OUT_IN};
+}
+
+static bool pack(const fuzz_subject *s, const fuzz_arena *arena, fuzz_where where, support_rng *rng,
+                 const void **packed, fuzz_weights *w, ffn_diag *diag) {
+    if (ffn_packed_bytes(&s->spec, &w->packed_bytes, diag) != FFN_OK)
+        return false;
+    fuzz_arena_protect(arena, false);
+    void *place = fuzz_arena_place(arena, w->packed_bytes, FFN_PACKED_ALIGN, where, rng);
+    memset(place, 0xff, w->packed_bytes);
+    if (ffn_pack(&s->spec, &w->given, place, w->packed_bytes, diag) != FFN_OK ||
+        ffn_packed_check(&s->spec, place, w->packed_bytes, diag) != FFN_OK)
+        return false;
+    fuzz_arena_protect(arena, true);
+    *packed = place;
+    return true;
+}
+
+bool fuzz_weights_make(uint64_t seed, const fuzz_subject *s, const fuzz_arena *arena, const void **packed,
+                       fuzz_weights *w, char finding[FINDING_BYTES]) {
+    support_rng rng = {~seed * 3};
+    *w = (fuzz_weights){.tame = true};
+    draw d = {&rng, w, 0};
+    const int64_t d_model = s->spec.d_model, d_ff = s->spec.d_ff;
+    const uint32_t bias = s->spec.bias;
+    const bool gated = ffn_spec_gated(&s->spec);
+    const fuzz_kind *kinds[] = {fuzz_kind_of(&rng), fuzz_kind_of(&rng), fuzz_kind_of(&rng)};
+    const ffn_gate_order order = gated ? (ffn_gate_order)support_between(&rng, 0, 3) : FFN_GATE_SEPARATE;
+    const int64_t up = order == FFN_GATE_SEPARATE ? d_ff : 2 * d_ff;
+    /* The fused forms have one bias for both. */
+    const bool both = (bias & FFN_BIAS_UP) && (bias & FFN_BIAS_GATE), one = bias & (FFN_BIAS_UP | FFN_BIAS_GATE);
+    w->given.gate_order = order != FFN_GATE_SEPARATE && one && !both ? FFN_GATE_SEPARATE : order;
+    const bool fused = w->given.gate_order != FFN_GATE_SEPARATE;
+    w->given.up = draw_matrix(&d, d_model, fused ? up : d_ff, kinds[0]);
+    if (gated && !fused)
+        w->given.gate = draw_matrix(&d, d_model, d_ff, kinds[0]);
+    w->given.down = draw_matrix(&d, d_ff, d_model, kinds[1]);
+    if (bias & FFN_BIAS_UP)
+        w->given.bias_up = draw_array(&d, fused ? up : d_ff, kinds[2], 1);
+    if ((bias & FFN_BIAS_GATE) && !fused)
+        w->given.bias_gate = draw_array(&d, d_ff, kinds[2], 1);
+    if (bias & FFN_BIAS_DOWN)
+        w->given.bias_down = draw_array(&d, d_model, kinds[2], 1);
+    snprintf(w->text, sizeof w->text, "%s, %s, %s", kinds[0]->name, kinds[1]->name, kinds[2]->name);
+    ffn_diag diag = {.text = ""};
+    const fuzz_where where = (fuzz_where)support_between(&rng, 0, FUZZ_PLACES - 1);
+    if (!pack(s, arena, where, &rng, packed, w, &diag)) {
+        snprintf(finding, FINDING_BYTES, "weights cannot be packed: %s", diag.text);
+        return false;
+    }
+    return true;
+}
+
+void fuzz_weights_free(fuzz_weights *w) {
+    for (size_t i = 0; i < sizeof w->memory / sizeof *w->memory; i++)
+        free(w->memory[i]);
+    memset(w, 0, sizeof *w);
+}
