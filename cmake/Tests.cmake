@@ -139,9 +139,9 @@ add_executable(fuzz_kernels tests/programs/fuzz_kernels.c tests/programs/fuzz_ke
                             tests/programs/fuzz_kernels_draw.c)
 target_link_libraries(fuzz_kernels PRIVATE ffn_flags test_support)
 target_link_options(fuzz_kernels PRIVATE LINKER:--as-needed)
-set(fuzz_cases 3000)
+set(fuzz_cases 6000)
 if(FFN_SANITIZE)
-  set(fuzz_cases 1500)
+  set(fuzz_cases 3000)
 endif()
 add_test(NAME fuzz_kernels COMMAND fuzz_kernels --seeds ${PROJECT_SOURCE_DIR}/tests/fuzz/kernel_seeds.txt --seed 1
                                    --cases ${fuzz_cases})

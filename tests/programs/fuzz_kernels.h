@@ -9,7 +9,7 @@
 #include "kernel_handle.h"
 #include "support_data.h"
 
-enum { GROUP = 64, SHARE = 16, D_MAX = 300, N_MAX = 70, LD_EXTRA_MAX = 31, FINDING_BYTES = 1024 };
+enum { GROUP = 256, SHARE = 16, D_MAX = 300, N_MAX = 70, LD_EXTRA_MAX = 31, FINDING_BYTES = 1024 };
 
 /* ---- fuzz_kernels_draw.c: what is computed and how ---- */
 

@@ -154,12 +154,11 @@ static void check_written(fuzz_case *c, const float *want) {
 }
 
 static bool all_ones(const char *begin, size_t bytes, size_t *at) {
-    for (size_t i = 0; i < bytes; i++)
-        if ((unsigned char)begin[i] != 0xff) {
-            *at = i;
-            return false;
-        }
-    return true;
+    if (bytes == 0 || ((unsigned char)*begin == 0xff && memcmp(begin, begin + 1, bytes - 1) == 0))
+        return true;
+    for (*at = 0; (unsigned char)begin[*at] == 0xff;)
+        ++*at;
+    return false;
 }
 
 /* After check_written. */

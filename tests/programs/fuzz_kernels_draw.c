@@ -146,6 +146,8 @@ static void draw_spec(support_rng *rng, fuzz_subject *subject) {
         else
             draw_built_in(rng, &t, &subject->tame);
     } while (ffn_spec_parse(words, spec, NULL) != FFN_OK);
+    if (!formula && fuzz_once_in(rng, 3))
+        spec->accuracy = FFN_FAST;
     spec->bias = (uint32_t)support_between(rng, 0, 7) & (ffn_spec_gated(spec) ? 7u : 5u);
 }
 
