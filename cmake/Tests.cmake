@@ -136,7 +136,7 @@ endif()
 
 add_executable(fuzz_kernels tests/programs/fuzz_kernels.c tests/programs/fuzz_kernels_calls.c
                             tests/programs/fuzz_kernels_case.c tests/programs/fuzz_kernels_data.c
-                            tests/programs/fuzz_kernels_draw.c)
+                            tests/programs/fuzz_kernels_draw.c tests/programs/fuzz_kernels_refused.c)
 target_link_libraries(fuzz_kernels PRIVATE ffn_flags test_support)
 target_link_options(fuzz_kernels PRIVATE LINKER:--as-needed)
 set(fuzz_cases 6000)

@@ -121,4 +121,13 @@ typedef struct fuzz_call {
 
 const fuzz_call *fuzz_call_of(support_rng *rng);
 
+/* Full of NaN; what lies around is watched. */
+void *fuzz_place_scratch(fuzz_case *c, const fuzz_arena *arena, size_t bytes);
+/* That of the call's arguments. */
+void fuzz_take_scratch(fuzz_case *c, size_t bytes);
+
+/* ---- fuzz_kernels_refused.c ---- */
+
+void fuzz_run_refused(fuzz_case *c);
+
 #endif

@@ -1,5 +1,5 @@
 /* fuzz_kernels_calls.c: a case -> calls of its kernel: whole, by ranges of rows, by the two stages, as the pieces of a
- * work, the activation alone, with arguments that must be refused
+ * work, the activation alone
  *
  * Through the API, whose checks are tried with it, or straight into the code, with as little scratch as that asks for.
  * Parts run in any order, each with its scratch full of NaN. */
@@ -49,7 +49,7 @@ static size_t least_bytes(size_t room) {
     return room < WATCHED ? room : WATCHED;
 }
 
-static void *place_scratch(fuzz_case *c, const fuzz_arena *arena, size_t bytes) {
+void *fuzz_place_scratch(fuzz_case *c, const fuzz_arena *arena, size_t bytes) {
     const fuzz_where where = (fuzz_where)support_between(&c->rng, 0, FUZZ_PLACES - 1);
     char *scratch = fuzz_arena_place(arena, bytes, FFN_SCRATCH_ALIGN, where, &c->rng);
     const size_t before = least_bytes((size_t)(scratch - arena->begin));
@@ -68,8 +68,8 @@ static void expect_ok(fuzz_case *c, ffn_status status, const ffn_diag *diag) {
 }
 
 /* As the API is called; the scratch of the calls that need one. */
-static void take_scratch(fuzz_case *c, size_t bytes) {
-    c->args.scratch = place_scratch(c, &c->arenas->scratch, bytes);
+void fuzz_take_scratch(fuzz_case *c, size_t bytes) {
+    c->args.scratch = fuzz_place_scratch(c, &c->arenas->scratch, bytes);
     c->args.scratch_bytes = bytes;
 }
 
@@ -82,7 +82,7 @@ static void refill(fuzz_case *c) {
 
 static void run_whole(fuzz_case *c) {
     ffn_diag diag = {.text = ""};
-    take_scratch(c, ffn_kernel_scratch_bytes(c->of->kernel));
+    fuzz_take_scratch(c, ffn_kernel_scratch_bytes(c->of->kernel));
     expect_ok(c, ffn_kernel_run(c->of->kernel, &c->args, &diag), &diag);
     mark(c, 0, c->args.n, 0, c->of->spec.d_model);
 }
@@ -101,7 +101,7 @@ static void fused(const fuzz_case *c, int64_t begin, int64_t end) {
 static void run_rows(fuzz_case *c, bool direct) {
     part parts[PARTS_MAX];
     ffn_diag diag = {.text = ""};
-    take_scratch(c, direct ? c->of->scratch_bytes : ffn_kernel_scratch_bytes(c->of->kernel));
+    fuzz_take_scratch(c, direct ? c->of->scratch_bytes : ffn_kernel_scratch_bytes(c->of->kernel));
     const int count = cut(&c->rng, c->args.n, 1, parts), made = count - (count > 1 && fuzz_once_in(&c->rng, 3));
     for (int i = 0; i < made; i++) {
         refill(c);
@@ -150,8 +150,8 @@ static void run_both_stages(fuzz_case *c, bool direct) {
     const ffn_spec *spec = &c->of->spec;
     c->args.n = c->args.n < FFN_STAGE_ROWS_MAX ? c->args.n : FFN_STAGE_ROWS_MAX;
     const size_t hidden_bytes = (size_t)(image_hidden_stride(spec) * c->args.n) * sizeof(float);
-    float *hidden = place_scratch(c, &c->arenas->hidden, hidden_bytes);
-    take_scratch(c, direct ? c->of->scratch_bytes : ffn_kernel_scratch_bytes(c->of->kernel));
+    float *hidden = fuzz_place_scratch(c, &c->arenas->hidden, hidden_bytes);
+    fuzz_take_scratch(c, direct ? c->of->scratch_bytes : ffn_kernel_scratch_bytes(c->of->kernel));
     for (int phase = 0; phase < 2; phase++) {
         const int64_t width = phase == 0 ? spec->d_ff : spec->d_model;
         const int count = cut(&c->rng, width, FFN_PANEL, parts);
@@ -187,7 +187,7 @@ static void run_work(fuzz_case *c) {
     ffn_work work;
     ffn_diag diag = {.text = ""};
     const int64_t most = support_between(&c->rng, 1, PIECES_MAX);
-    take_scratch(c, ffn_work_scratch_bytes(c->of->kernel, c->args.n, most));
+    fuzz_take_scratch(c, ffn_work_scratch_bytes(c->of->kernel, c->args.n, most));
     mark(c, 0, c->args.n, 0, c->of->spec.d_model);
     if (fuzz_once_in(&c->rng, 4)) {
         const ffn_parallel_for pool = {.run = run_backwards, .threads = most};
@@ -240,144 +240,6 @@ static void run_activation(fuzz_case *c) {
     free(out);
 }
 
-/* ---- Arguments that must be refused ---- */
-
-typedef enum wrong {
-    LDX,
-    LDY,
-    SCRATCH_BYTES,
-    SCRATCH_ALIGN,
-    SCRATCH_NULL,
-    X_ALIGN,
-    Y_ALIGN,
-    X_NULL,
-    Y_NULL,
-    PACKED_NULL,
-    Y_IS_X,
-    Y_OVER_X,
-    N_NEGATIVE,
-    N_HUGE,
-    FOREIGN_WEIGHTS,
-    ROWS_BEYOND,
-    ROWS_BACKWARDS,
-    STAGE_ROWS,
-    STAGE_COLUMN,
-    WRONGS
-} wrong;
-
-/* A header that another spec's, another version's or no weights have. */
-static void *foreign(fuzz_case *c) {
-    packed_header *header = support_aligned(sizeof *header);
-    memcpy(header, c->args.packed, sizeof *header);
-    switch (support_between(&c->rng, 0, 3)) {
-    case 0:
-        header->magic[0] ^= 1;
-        break;
-    case 1:
-        header->version++;
-        break;
-    case 2:
-        header->spec_hash ^= 1;
-        break;
-    default:
-        header->total_bytes += 64;
-    }
-    return header;
-}
-
-static void spoil(ffn_args *a, wrong what, int64_t d_model) {
-    switch (what) {
-    case LDX:
-        a->ldx = d_model - 1;
-        break;
-    case LDY:
-        a->ldy = d_model - 1;
-        break;
-    case SCRATCH_BYTES:
-        a->scratch_bytes--;
-        break;
-    case SCRATCH_ALIGN:
-        a->scratch = (char *)a->scratch + 4;
-        break;
-    case SCRATCH_NULL:
-        a->scratch = NULL;
-        break;
-    case X_ALIGN:
-        a->x = (const float *)(const void *)((const char *)a->x + 1);
-        break;
-    case Y_ALIGN:
-        a->y = (float *)(void *)((char *)a->y + 2);
-        break;
-    case X_NULL:
-        a->x = NULL;
-        break;
-    case Y_NULL:
-        a->y = NULL;
-        break;
-    case PACKED_NULL:
-        a->packed = NULL;
-        break;
-    case Y_IS_X:
-        a->x = a->y;
-        a->ldx = a->ldy;
-        break;
-    case Y_OVER_X: /* by one element of a row, the last of one and the first of the next */
-        a->ldx = a->ldy;
-        a->x = a->y + d_model - 1;
-        break;
-    case N_NEGATIVE:
-        a->n = -1;
-        break;
-    default: /* N_HUGE */
-        a->n = INT64_MAX;
-    }
-}
-
-static void run_wrong(fuzz_case *c) {
-    const fuzz_subject *s = c->of;
-    ffn_args a;
-    ffn_diag diag = {.text = ""};
-    if (c->args.n == 0) /* does nothing, whatever the rest */
-        return;
-    take_scratch(c, ffn_kernel_scratch_bytes(s->kernel));
-    a = c->args;
-    const wrong what = (wrong)support_between(&c->rng, 0, WRONGS - 1);
-    ffn_status status, want = FFN_BAD_ARGUMENT;
-    void *other = NULL;
-    float *hidden = place_scratch(c, &c->arenas->hidden, FFN_SCRATCH_ALIGN);
-    switch (what) {
-    case FOREIGN_WEIGHTS:
-        a.packed = other = foreign(c);
-        want = FFN_BAD_WEIGHTS;
-        status = ffn_kernel_run(s->kernel, &a, &diag);
-        break;
-    case ROWS_BEYOND:
-        status = ffn_kernel_run_rows(s->kernel, &a, 0, a.n + 1, &diag);
-        break;
-    case ROWS_BACKWARDS:
-        status = ffn_kernel_run_rows(s->kernel, &a, a.n, a.n - 1, &diag);
-        break;
-    case STAGE_ROWS:
-        a.n = FFN_STAGE_ROWS_MAX + 1;
-        status = ffn_kernel_expand(s->kernel, &a, hidden, 0, s->spec.d_ff, &diag);
-        break;
-    case STAGE_COLUMN:
-        a.n = 1;
-        status = ffn_kernel_contract(s->kernel, &a, hidden, 0, s->spec.d_model + 1, &diag);
-        break;
-    default:
-        spoil(&a, what, s->spec.d_model);
-
-        status = ffn_kernel_run(s->kernel, &a, &diag);
-    }
-    free(other);
-    if (status != want || diag.status != want || diag.text[0] == '\0')
-        fuzz_found(c, "wrong argument %d: status %d (%s), not %d", (int)what, (int)status, diag.text, (int)want);
-    for (size_t i = 0; i < c->args.scratch_bytes; i++)
-        if (((const unsigned char *)c->args.scratch)[i] != 0xff)
-            fuzz_found(c, "wrong argument %d: scratch was written", (int)what);
-}
-
 const fuzz_call *fuzz_call_of(support_rng *rng) {
     static const fuzz_call calls[] = {
         {"run", 3, run_whole},
@@ -387,7 +249,7 @@ const fuzz_call *fuzz_call_of(support_rng *rng) {
         {"stages, direct", 4, run_stages_directly},
         {"work", 3, run_work},
         {"activate", 2, run_activation},
-        {"wrong arguments", 1, run_wrong},
+        {"wrong arguments", 1, fuzz_run_refused},
     };
     enum { CALLS = sizeof calls / sizeof *calls };
     int64_t sum = 0;

@@ -117,6 +117,46 @@ static ffn_matrix draw_matrix(draw *d, int64_t inputs, int64_t outputs, const fu
                         .layout = in_out ? FFN_IN_OUT : FFN_OUT_IN};
 }
 
+static bool zeros(const float *values, int64_t count) {
+    uint32_t any = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, values + i, sizeof bits);
+        any |= bits;
+    }
+    return any == 0;
+}
+
+/* Columns beyond the width of each matrix and bias, and biases the spec has none of: +0, as packed.h says. */
+static bool is_padded(const fuzz_subject *s, const void *packed) {
+    const packed_layout *l = &s->kernel->shape.layout;
+    const ffn_spec *spec = &s->spec;
+    const bool gated = ffn_spec_gated(spec);
+    const struct {
+        int64_t bias, columns, last_panel, terms;
+        bool biased, there;
+    } parts[] = {
+        {l->bias_up, spec->d_ff, l->expand_up + (l->up_panels - 1) * l->expand_panel_stride, spec->d_model,
+         spec->bias & FFN_BIAS_UP, true},
+        {l->bias_gate, spec->d_ff, l->expand + (l->up_panels - 1) * l->expand_panel_stride, spec->d_model,
+         spec->bias & FFN_BIAS_GATE, gated},
+        {l->bias_down, spec->d_model, l->contract + (l->down_panels - 1) * l->contract_panel_bytes, spec->d_ff,
+         spec->bias & FFN_BIAS_DOWN, true},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const float *bias = (const float *)(const void *)((const char *)packed + parts[i].bias);
+        const float *panel = (const float *)(const void *)((const char *)packed + parts[i].last_panel);
+        const int64_t used = (parts[i].columns - 1) % FFN_PANEL + 1, padding = FFN_PANEL - used;
+        if (!parts[i].there)
+            continue;
+        good = good && zeros(bias + parts[i].columns, padding) && (parts[i].biased || zeros(bias, parts[i].columns));
+        for (int64_t k = 0; k < parts[i].terms; k++)
+            good = good && zeros(panel + k * FFN_PANEL + used, padding);
+    }
+    return good;
+}
+
 static bool pack(const fuzz_subject *s, const fuzz_arena *arena, fuzz_where where, support_rng *rng,
                  const void **packed, fuzz_weights *w, ffn_diag *diag) {
     if (ffn_packed_bytes(&s->spec, &w->packed_bytes, diag) != FFN_OK)
@@ -127,6 +167,10 @@ static bool pack(const fuzz_subject *s, const fuzz_arena *arena, fuzz_where wher
     if (ffn_pack(&s->spec, &w->given, place, w->packed_bytes, diag) != FFN_OK ||
         ffn_packed_check(&s->spec, place, w->packed_bytes, diag) != FFN_OK)
         return false;
+    if (!is_padded(s, place)) {
+        snprintf(diag->text, sizeof diag->text, "the padding is not +0");
+        return false;
+    }
     fuzz_arena_protect(arena, true);
     *packed = place;
     return true;
