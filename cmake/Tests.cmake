@@ -120,6 +120,12 @@ target_link_options(neon_images PRIVATE LINKER:--as-needed)
 add_test(NAME aarch64 COMMAND ${PROJECT_SOURCE_DIR}/tests/aarch64.sh $<TARGET_FILE:ffngen_command>
                               $<TARGET_FILE:neon_images> ${CMAKE_COMMAND})
 set_tests_properties(aarch64 PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 900)
+add_executable(same_bits tests/programs/same_bits.c)
+target_link_libraries(same_bits PRIVATE ffn_flags test_support)
+target_link_options(same_bits PRIVATE LINKER:--as-needed)
+add_test(NAME same_bits COMMAND ${PROJECT_SOURCE_DIR}/tests/same_bits.sh $<TARGET_FILE:ffngen_command>
+                                $<TARGET_FILE:same_bits> ${CMAKE_COMMAND})
+set_tests_properties(same_bits PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 900)
 if(NOT FFN_SANITIZE)
   set(llvm_folders $<TARGET_PROPERTY:LibLLVM::LibLLVM,INTERFACE_INCLUDE_DIRECTORIES>)
   add_test(NAME generator_mutants
