@@ -22,6 +22,7 @@ enum {
     READ,
     ACTIVATE,
     KERNEL_ALONE,
+    FREE,
     PEAK_ALONE,
     READ_ALONE,
     PEERS,
@@ -44,7 +45,8 @@ typedef struct state {
     const bench_probes *probes;
     reading together, alone;
     const char *read_from;
-    ffn_status status; /* of the last call */
+    bench_free_order free; /* kernel NULL: takes no part */
+    ffn_status status;     /* of the last call */
     ffn_diag diag;
     void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */
     bench_contender contenders[CONTENDERS];
@@ -119,6 +121,10 @@ static void read_alone_call(void *self) {
     state *s = self;
     bench_team_rest(s->request->team);
     s->alone.read(bench_copies_turn(&s->request->layer->packed), s->alone.bytes);
+}
+
+static void free_call(void *self) {
+    bench_free_order_call(&((state *)self)->free);
 }
 
 static void activate_call(void *self) {
@@ -289,6 +295,7 @@ static void time_all(state *s, bench_report *report) {
         [READ] = s->together.read ? read_call : NULL,
         [ACTIVATE] = activate_call,
         [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
+        [FREE] = s->free.kernel ? free_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
     };
@@ -308,6 +315,16 @@ static void time_all(state *s, bench_report *report) {
     report->busy = bench_rounds(contenders, running, s->clock, ROUNDS_MIN, request->seconds);
     for (int i = running - 1; i >= 0; i--) /* each to its own place; places never lie before */
         contenders[which[i]] = contenders[i];
+    if (s->free.kernel) {
+        const bench_contender *kernel = &contenders[KERNEL], *other = &contenders[FREE];
+        report->free_order = (bench_free_report){.timed = true,
+                                                 .chosen = s->free.chosen,
+                                                 .ms_min = other->ms_min,
+                                                 .ms_median = other->ms_median,
+                                                 .ratio_min = kernel->ms_min / other->ms_min,
+                                                 .ratio_median = bench_ratio(kernel, other),
+                                                 .max_error = s->free.max_error};
+    }
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (!s->peers[i])
             continue;
@@ -329,6 +346,12 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     choose_read(s, &s->together, size, read_call);
     if (size > 1)
         choose_read(s, &s->alone, 1, read_alone_call);
+    if (request->free) {
+        s->free = (bench_free_order){.layer = request->layer, .bound = BENCH_ERROR_MAX};
+        status = bench_free_order_choose(request->free, request->oracle, &s->args, s->clock, &s->free, diag);
+        if (status)
+            return status;
+    }
     time_all(s, report);
     fill_report(s, report);
     fill_speedups(s, report);
@@ -354,6 +377,7 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     bench_free(s->values);
     bench_free(s->args.y);
     bench_free(s->args.scratch);
+    bench_free_order_clear(&s->free);
     free(s);
     return status;
 }

@@ -5,6 +5,7 @@
 #ifndef BENCH_CASE_H
 #define BENCH_CASE_H
 
+#include "free_order.h"
 #include "layer.h"
 #include "oracle.h"
 #include "peer.h"
@@ -12,10 +13,11 @@
 
 typedef struct bench_request {
     bench_layer *layer;
-    const ffn_kernel *kernel;   /* prepared for n */
-    const ffn_kernel *lender;   /* of the activation that peers use where they have none; prepared for n */
-    const bench_peers *peers;   /* which have taken the layer */
-    const bench_oracle *oracle; /* of the layer and of x */
+    const ffn_kernel *kernel;       /* prepared for n */
+    const ffn_kernel *lender;       /* of the activation that peers use where they have none; prepared for n */
+    const bench_peers *peers;       /* which have taken the layer */
+    const bench_oracle *oracle;     /* of the layer and of x */
+    const bench_free_kernels *free; /* timed against the kernel, on one thread; NULL: not */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
@@ -35,6 +37,14 @@ typedef struct bench_peer_report {
     char text[PEER_TEXT_BYTES]; /* what was chosen for this case; where it did not run: why */
 } bench_peer_report;
 
+typedef struct bench_free_report {
+    bool timed;
+    int chosen; /* of bench_free_kernels */
+    double ms_min, ms_median;
+    double ratio_min, ratio_median; /* the kernel's time over it, of the fastest and by rounds */
+    double max_error;
+} bench_free_report;
+
 /* A figure that could not be measured is 0. */
 typedef struct bench_report {
     double ms_min, ms_median, gflops;
@@ -47,6 +57,7 @@ typedef struct bench_report {
     double busy;                              /* share of the time that other processes took; one thread only */
     double max_error;                         /* of the kernel, as of a peer */
     bench_peer_report peers[BENCH_PEERS_MAX]; /* in the order of the request */
+    bench_free_report free_order;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;

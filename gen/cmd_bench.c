@@ -1,5 +1,6 @@
 /* cmd_bench.c: ffngen bench: specs and row counts -> what kernels, peers and the machine can do */
 #define _GNU_SOURCE
+#include "cmd_bench_contract.h"
 #include "cmd_bench_spec.h"
 #include "options.h"
 #include "suite.h"
@@ -57,6 +58,8 @@ static int take(void *self, const bench_row *row) {
     if (s->json)
         return bench_row_json(row) ? CMD_OK : CMD_FAILED;
     bench_row_line(row, &s->table);
+    if (row->contract)
+        bench_contract_print(row);
     return CMD_OK;
 }
 
@@ -163,6 +166,8 @@ static int run(const cmd *command, int argc, char **argv) {
         {"all-presets", 0, OPTION_FLAG, &s.all_presets, NULL, "every shape of 'ffngen list presets'", NULL},
         {"cold", 0, OPTION_FLAG, &row->cold, NULL, "weights from memory: copies are used in turn", NULL},
         {"seconds", 0, OPTION_SECONDS, &row->seconds, "S", "time for each row (default 0.5; at least 3 rounds)", NULL},
+        {"contract", 0, OPTION_FLAG, &row->contract, NULL, "what the fixed order of sums costs: against free ones",
+         NULL},
         {"plan", 0, OPTION_TEXT, &row->plan_changes, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
         {"tuned", 0, OPTION_TEXT, &row->tuned, CMD_TUNED_ARGUMENT, "tuned plans (default: off)", NULL},
         {"store", 0, OPTION_TEXT, &row->store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
@@ -196,6 +201,8 @@ static int run(const cmd *command, int argc, char **argv) {
     s.vs = s.vs ? s.vs : "openblas";
     if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
         return CMD_USAGE;
+    if (row->contract && threads != 1)
+        return cmd_error(command, CMD_USAGE, "--contract: on one thread, without --threads");
     ffn_spec *specs = NULL;
     if (count > 0 || !s.all_presets) {
         status = cmd_specs(command, argv + operands, count, &specs);

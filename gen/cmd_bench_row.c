@@ -1,5 +1,6 @@
 /* cmd_bench_row.c: opens the kernel of a row, measures it, prints what came out */
 #include "cmd_bench_row.h"
+#include "cmd_bench_contract.h"
 
 #include "json.h"
 #include "machine.h"
@@ -69,11 +70,18 @@ static int measure(bench_row *row, bool *measured) {
             return cmd_diag(row->command, &diag);
         ffn_kernel_prepare(lender.kernel, row->n, NULL);
     }
+    bench_contract contract = {.kernels.count = 0};
+    if (row->contract && row->info.isa != FFN_ISA_PORTABLE && bench_contract_open(row, &contract, &diag)) {
+        bench_contract_close(&contract);
+        cmd_kernel_close(&lender);
+        return cmd_diag(row->command, &diag);
+    }
     const bench_request request = {.layer = row->layer,
                                    .kernel = row->kernel.kernel,
                                    .lender = lender.kernel ? lender.kernel : row->kernel.kernel,
                                    .peers = row->peers,
                                    .oracle = row->oracle,
+                                   .free = contract.kernels.count ? &contract.kernels : NULL,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,
@@ -81,6 +89,7 @@ static int measure(bench_row *row, bool *measured) {
                                    .seconds = row->seconds};
     *measured = !bench_case(&request, &row->report, &diag);
     status = *measured ? check_peers(row) : cmd_diag(row->command, &diag);
+    bench_contract_close(&contract);
     cmd_kernel_close(&lender);
     return status;
 }
@@ -162,6 +171,7 @@ static json_line row_line(const bench_row *row) {
     json_text(&line, "source", cmd_origin_name(row->info.source));
     json_bits(&line, "bits", r->bits);
     cmd_counters_json(&row->kernel, &line);
+    bench_contract_json(row, &line);
     peers_json(row, &line);
     return line;
 }

@@ -23,6 +23,7 @@ typedef struct bench_row {
     uint32_t tools;           /* FFN_TOOL_* */
     const char *store;        /* of ffn_options */
     bool cold;
+    bool contract; /* also against kernels in free order */
 
     cmd_kernel kernel; /* from here on: what was measured */
     ffn_kernel_info info;

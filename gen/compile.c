@@ -9,6 +9,7 @@
 #include "diag.h"
 #include "ffngen.h"
 #include "formula.h"
+#include "free_order.h"
 #include "guard.h"
 #include "identity.h"
 #include "link.h"
@@ -42,6 +43,7 @@ typedef struct job {
     packed_layout layout;
     formula_graph *graph;
     ffngen_format format;
+    free_order free;
     ffn_bytes out;
 } job;
 
@@ -53,6 +55,7 @@ static ffn_status compile(void *argument, ffn_diag *diag) {
         return status;
     ir g;
     ir_begin(&g, j->isa, plan_lanes(j->plan), name);
+    g.free = j->free;
     LLVMContextSetDiagnosticHandler(g.context, ignore_diagnostic, NULL);
     nest_build(&g, j->spec, j->plan, &j->layout, j->graph);
     status = calls_go_on(diag);
@@ -98,6 +101,17 @@ ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format
     free(j.graph);
     if (!status)
         *out = j.out;
+    return status;
+}
+
+ffn_status free_order_image(const ffn_spec *spec, const ffn_plan *plan, const free_order *order, ffn_bytes *image,
+                            ffn_diag *diag) {
+    job j = {.spec = spec, .plan = plan, .format = FFNGEN_IMAGE, .free = *order};
+    ffn_status status = prepare(&j, diag);
+    status = status ? status : guard_run(compile, &j, diag);
+    free(j.graph);
+    if (!status)
+        *image = j.out;
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* formula_ir.c: see formula_ir.h
  *
- * No fast-math flag is ever set, so LLVM keeps each operation and its one rounding as they stand in the graph. */
+ * No fast-math flag is set (but by free_order.h, for a measurement), so LLVM keeps each operation and its one rounding
+ * as they stand in the graph. */
 #include "formula_ir.h"
 
 LLVMValueRef formula_ir(ir *g, const formula_graph *graph, LLVMValueRef gate, LLVMValueRef up) {
@@ -89,6 +90,7 @@ LLVMValueRef formula_ir(ir *g, const formula_graph *graph, LLVMValueRef gate, LL
         case FORMULA_OP_COUNT:
             break;
         }
+        ir_free(g, v);
         values[i] = v;
     }
     return values[graph->result];

@@ -1,6 +1,7 @@
 /* ir.c: see ir.h */
 #include "ir.h"
 
+#include <llvm/Config/llvm-config.h>
 #include <string.h>
 
 /* What the code does for the CPU's checks of control flow, and its notes say: landing pads where it may be entered
@@ -191,6 +192,15 @@ LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     LLVMTypeRef type = LLVMTypeOf(a);
     LLVMValueRef f = intrinsic(g, "llvm.fma", &type, 1);
     return ir_call(g, f, (LLVMValueRef[]){a, b, c}, 3);
+}
+
+void ir_free(ir *g, LLVMValueRef operation) {
+#if LLVM_VERSION_MAJOR > 17
+    if (g->free.math && LLVMIsAInstruction(operation) && LLVMCanValueUseFastMathFlags(operation))
+        LLVMSetFastMathFlags(operation, g->free.math);
+#else
+    (void)g, (void)operation; /* LLVM's C API does not have them yet */
+#endif
 }
 
 void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache) {

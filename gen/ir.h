@@ -8,6 +8,7 @@
 
 #include <llvm-c/Core.h>
 
+#include "free_order.h"
 #include "isa.h"
 
 typedef struct ir {
@@ -19,6 +20,7 @@ typedef struct ir {
     LLVMTypeRef void_type, i1, i8, i32, i64, f32, pointer;
     LLVMTypeRef vector, word_vector; /* `lanes` of f32, of i32 */
     LLVMValueRef function;           /* the one under construction */
+    free_order free;                 /* all 0: the contract's order (free_order.h) */
 } ir;
 
 typedef enum ir_linkage { IR_ENTRY, IR_INTERNAL } ir_linkage;
@@ -57,6 +59,8 @@ LLVMValueRef ir_broadcast(ir *g, LLVMValueRef pointer);
 LLVMValueRef ir_splat(ir *g, LLVMTypeRef vector, LLVMValueRef scalar);
 LLVMValueRef ir_splat_bits(ir *g, uint32_t bits); /* the f32 with these bits, in every lane */
 LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+/* Gives an f32 operation the freedoms of g->free.math; none, in kernels that keep the contract. */
+void ir_free(ir *g, LLVMValueRef operation);
 /* The line at `pointer`, for reading, into the first- or second-level cache. */
 typedef enum ir_cache { IR_CACHE_2 = 2, IR_CACHE_1 = 3 } ir_cache; /* the numbers are LLVM's localities */
 void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache);

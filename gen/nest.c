@@ -194,7 +194,9 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
                          .terms = spec->d_ff,
                          .panel_stride = layout->contract_panel_bytes / (int64_t)sizeof(float),
                          .chains = plan_chains(spec->d_model)};
-    n.contract.add_zero = n.contract.chains == 1;
+    if (g->free.sums) /* no chains that are planes in memory, and -0 may leave */
+        n.expand.chains = n.contract.chains = 1;
+    n.contract.add_zero = n.contract.chains == 1 && !g->free.sums;
     n.contract.fetch_soon = n.contract.chains == 1;
     n.expand.fetch_soon = n.expand.chains == 1 && plan->k_block < spec->d_model; /* partial sums wait in the h block */
     n.expand.activation = nest_tiles_activate(&n) ? graph : NULL;

@@ -150,10 +150,20 @@ static void build_sweep(sweep *w, stage *s) {
     ir_return(g);
 }
 
+/* Free order: as many as asked for, while the registers last. */
+static int32_t sums_of(const ir *g, const stage *s, ffn_tile tile) {
+    int32_t sums = 1;
+    while (s->chains == 1 && 2 * sums <= g->free.sums &&
+           plan_tile_registers(g->lanes, tile, 2 * sums) <= g->isa->registers)
+        sums *= 2;
+    return sums;
+}
+
 void stage_build(ir *g, stage *s, const ffn_plan *plan) {
     /* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers.
      */
     int32_t unroll = plan->unroll / s->chains > 0 ? plan->unroll / s->chains : 1;
+    unroll = unroll < g->free.sums ? g->free.sums : unroll;
     /* Blocks of a sum start at multiples of a panel, so only the last can be no multiple of a turn. */
     int64_t turn = (int64_t)unroll * s->chains;
     bool whole_turns = s->terms % turn == 0 && FFN_PANEL % turn == 0;
@@ -171,6 +181,7 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .panel_stride = s->panel_stride,
             .k_step = s->chains,
             .chains = w.chains_at_once[i],
+            .sums = sums_of(g, s, tile),
             .plane_stride = s->columns,
             .unroll = unroll,
             .whole_turns = whole_turns,

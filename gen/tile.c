@@ -23,6 +23,11 @@ typedef struct tile {
     LLVMValueRef two_rows; /* 2 * lda */
 } tile;
 
+/* Sets of accumulators that are in registers at once. */
+static int32_t held(const tile_shape *shape) {
+    return shape->chains > 1 ? shape->chains : shape->sums;
+}
+
 int32_t tile_parameters(const tile_shape *shape) {
     return shape->chains > 1 ? TILE_TAIL + 1 : shape->prefetch ? TILE_NEXT_STEP + 1 : TILE_SOON + 1;
 }
@@ -90,7 +95,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         from[count++] = &at->a[i];
     if (at->next)
         from[count++] = &at->next;
-    for (int32_t c = 0; c < s->chains; c++)
+    for (int32_t c = 0; c < held(s); c++)
         for (int32_t r = 0; r < s->mr; r++)
             for (int32_t v = 0; v < t->vectors; v++)
                 from[count++] = &acc[c][r][v];
@@ -108,7 +113,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
                         IR_CACHE_1);
     for (int32_t u = 0; u < unroll; u++)
         for (int32_t c = 0; c < s->chains; c++)
-            step(t, acc, c, at, (int64_t)u * s->k_step + c);
+            step(t, acc, s->sums > 1 ? u % s->sums : c, at, (int64_t)u * s->k_step + c);
     int64_t terms = (int64_t)unroll * s->k_step;
     at->k = ir_add(g, at->k, ir_int(g, terms));
     at->b = ir_at_const(g, at->b, terms * FFN_PANEL);
@@ -126,6 +131,21 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         *from[i] = LLVMBuildPhi(g->builder, LLVMTypeOf(skipped[i]), "");
         LLVMAddIncoming(*from[i], values, sources, 2);
     }
+}
+
+/* Free order: what the partial sums start from, and what becomes of them. */
+static void begin_sums(tile *t, accumulators acc) {
+    for (int32_t i = 1; i < t->shape->sums; i++)
+        for (int32_t r = 0; r < t->shape->mr; r++)
+            for (int32_t v = 0; v < t->vectors; v++)
+                acc[i][r][v] = LLVMConstNull(t->g->vector);
+}
+
+static void end_sums(tile *t, accumulators acc) {
+    for (int32_t i = 1; i < t->shape->sums; i++)
+        for (int32_t r = 0; r < t->shape->mr; r++)
+            for (int32_t v = 0; v < t->vectors; v++)
+                acc[0][r][v] = LLVMBuildFAdd(t->g->builder, acc[0][r][v], acc[i][r][v], "");
 }
 
 /* Chain c has one term more than the others if c < tail. */
@@ -181,6 +201,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
                     ir_load(g, g->vector, ir_at_const(g, init, c * shape->plane_stride + c_offset(&t, v)), 4);
         }
 
+    begin_sums(&t, acc);
     cursor at = {.k = ir_int(g, 0), .b = t.p[TILE_B], .next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
     for (int32_t r = 0; r < shape->mr; r += ROWS_PER_POINTER)
         at.a[r / ROWS_PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
@@ -193,6 +214,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
         loop(&t, acc, &at, end, 1, "rest");
     if (shape->chains > 1)
         tails(&t, acc, &at);
+    end_sums(&t, acc);
 
     LLVMValueRef ldc = ir_opaque(g, t.p[TILE_LDC]);
     for (int32_t c = 0; c < shape->chains; c++)

@@ -14,6 +14,7 @@ typedef struct tile_shape {
     int64_t panel_stride;            /* floats from a panel to the next one */
     int32_t k_step;                  /* chains of the stage: consecutive terms of one chain are this far apart */
     int32_t chains;                  /* chains held in registers at once; divides k_step */
+    int32_t sums;                    /* free order: partial sums of the one chain, which terms go to in turn; else 1 */
     int64_t plane_stride;            /* floats between the chains' parts of init and c, where chains > 1 */
     int32_t unroll;                  /* terms of each chain in one turn of the loop */
     bool whole_turns;                /* the terms are always a multiple of unroll: no loop for the rest */

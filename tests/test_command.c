@@ -26,6 +26,7 @@ static const struct bad_usage {
     {{"bench", "d64-f256-rleu"}, {"rleu", "relu"}},
     {{"bench", "d64-f0-relu"}, {"d_ff"}},
     {{"bench", "d64-f256-relu", "--n", "1,,2"}, {"--n", "empty item", "1,16,128"}},
+    {{"bench", "d64-f256-relu", "--contract", "--threads", "2"}, {"--contract", "one thread"}},
     {{"bench", "d64-f256-relu", "--n", ","}, {"--n", "empty item"}},
     {{"bench", "d64-f256-relu", "--n", "1,"}, {"--n", "empty item"}},
     {{"bench", "d64-f256-relu", "--n", ""}, {"--n", "empty item"}},
@@ -278,6 +279,39 @@ Test(command, bench_shares_rows_and_columns_between_threads_with_the_same_bits) 
         }
     }
     cr_expect_eq(memcmp(bits[0], bits[1], sizeof bits[0]), 0, "the bits depend on the number of threads");
+}
+
+static char bits_of_kernel[64];
+static bool free_order_wanted;
+
+static void check_contract(const cJSON *line) {
+    const cJSON *order = cJSON_GetObjectItemCaseSensitive(line, "free_order");
+    cr_assert_eq(order != NULL, free_order_wanted);
+    if (free_order_wanted) {
+        cr_assert_gt(number(order, "ratio_min"), 0);
+        cr_assert_gt(number(order, "ratio_median"), 0);
+        cr_assert_leq(number(order, "ms_min"), number(order, "ms_median"));
+        cr_assert_lt(number(order, "max_error"), 1e-3);
+        text(order, "variant");
+        cr_expect_str_eq(text(line, "bits"), bits_of_kernel, "the kernel itself is another one");
+    }
+    snprintf(bits_of_kernel, sizeof bits_of_kernel, "%s", text(line, "bits"));
+}
+
+Test(command, bench_measures_what_the_contract_costs_beside_the_same_kernel) {
+    if (ffn_isa_best() == FFN_ISA_PORTABLE)
+        cr_skip_test("no code is generated for this CPU");
+    for (int i = 0; i < 2; i++) {
+        free_order_wanted = i > 0;
+        RUN("bench", "d40-f70-swiglu-bias", "--n", "3", "--seconds", "0.01", "--vs", "none", "--json",
+            i > 0 ? "--contract" : "--cold");
+        support_expect_status(0);
+        cr_expect_eq(each_line(check_contract), 1);
+    }
+    RUN("bench", "d40-f70-swiglu-bias", "--n", "1", "--seconds", "0.01", "--vs", "none", "--contract");
+    support_expect_status(0);
+    cr_expect(strstr(support_result.out, "free order") && strstr(support_result.out, "ratio"), "%s",
+              support_result.out);
 }
 
 /* ---- Output that can't be written ---- */

@@ -1,7 +1,7 @@
 /* same_bits.c: what an independent chain of fused multiply-adds gives -> a file of rows; and that every kernel of this
  * process gives the same, whatever ISA, plan, n class, source and number of threads
  *
- *   same_bits specs               "NAME=SPEC" a line, as `ffngen emit` takes them
+ *   same_bits specs|header        "NAME=SPEC" a line, as `ffngen emit` takes them: all, those of headers
  *   same_bits rows FILE GOLDEN    the contract written out in C with fmaf (oracle_contract): no packed weights, no
  * blocks; its digests must be those of record same_bits check FILE FOLDER   kernels of libffn and libffngen; the store
  * is in that folder */
@@ -37,7 +37,7 @@ static same_rows rows_by_contract(int which) {
     float g[ACTIVATED], u[ACTIVATED], out[ACTIVATED];
     formula_graph *graph = malloc(sizeof *graph);
     HEADER_REQUIRE(graph != NULL);
-    SAME_OK(formula_build(spec.activation, graph, &diag));
+    SAME_OK(formula_build(spec.activation, spec.accuracy, graph, &diag));
     same_fill_values(g, u);
     formula_eval(graph, ACTIVATED, g, of->gated ? u : NULL, out);
     rows.of[same_row_count(of)] = same_digest(out, ACTIVATED);
@@ -288,8 +288,8 @@ static void check_spec(int which, const char *folder) {
 }
 
 int main(int count, char **words) {
-    if (count == 2 && strcmp(words[1], "specs") == 0) {
-        for (int s = 0; s < SAME_COUNT; s++)
+    if (count == 2 && (strcmp(words[1], "specs") == 0 || strcmp(words[1], "header") == 0)) {
+        for (int s = 0; s < (*words[1] == 's' ? SAME_COUNT : SAME_IN_HEADER); s++)
             printf("s%d=%s\n", s, same_layers[s].spec);
         return 0;
     }

@@ -1,7 +1,7 @@
 /* same_bits_header.c: an emitted header with the specs of same_bits.h -> every variant that this CPU runs has the bits
  * of the file of rows
  *
- *   -D HEADER='"a.h"'     its prefix is sb, its specs have the names of SAME_SPECS
+ *   -D HEADER='"a.h"'     its prefix is sb, its specs are SAME_HEADER_SPECS
  *   same_bits_header KIND ROWS [few]      KIND: the compiler, for what is printed */
 #define SB_IMPLEMENTATION
 #include HEADER
@@ -55,7 +55,7 @@ static sb_weights weights_of(const float *up, const float *gate, const float *do
         const sb_args args = args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                               \
         return sb_##NAME##_contract(&args, hidden, begin, end);                                                    \
     }
-SAME_SPECS(CALLS)
+SAME_HEADER_SPECS(CALLS)
 
 #define KERNEL(NAME, UPPER, ...) \
     {NULL,                       \
@@ -68,7 +68,7 @@ SAME_SPECS(CALLS)
      NAME##_do_expand,           \
      NAME##_do_contract,         \
      sb_##NAME##_activate},
-static kernel kernels[SAME_COUNT] = {SAME_SPECS(KERNEL)};
+static kernel kernels[SAME_IN_HEADER] = {SAME_HEADER_SPECS(KERNEL)};
 
 int main(int count, char **words) {
     static const char *const variants[] = {"avx512", "avx2", "neon", "portable"};
@@ -83,7 +83,7 @@ int main(int count, char **words) {
         if (sb_select(variants[v]) != SB_OK)
             continue;
         snprintf(who, sizeof who, "the header's %s code, %s", variants[v], words[1]);
-        for (s = 0; s < SAME_COUNT; s++) {
+        for (s = 0; s < SAME_IN_HEADER; s++) {
             kernel *k = &kernels[s];
             same_weights w = same_weights_make(s);
             same_job job = {s, k, who, NULL, &want[s], count > 3, 0};

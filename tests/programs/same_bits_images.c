@@ -14,12 +14,46 @@ static ffn_context *context_of(ffn_isa isa) {
     return context;
 }
 
+/* The caller's FPCR stays, and in no state of it is there a NaN where the default has none: ordinary, subnormal and
+ * signed zero rows. */
+static void check_state(const kernel *k, int which, const char *who, const void *packed) {
+#if defined(__aarch64__)
+    static const uint64_t states[] = {UINT64_C(1) << 24, UINT64_C(1) << 22, UINT64_C(2) << 22, UINT64_C(3) << 22};
+    const int64_t d = k->of->d_model;
+    const bool finite = which != 4; /* whose weights are not */
+    void *scratch = allocate_aligned(k->scratch_bytes);
+    float x[3 * SAME_D], y[3 * SAME_D];
+    for (int r = 0; r < 3; r++)
+        same_fill_row(x + r * d, k->of, which, r);
+    const call c = {3, x, d, y, d, packed, scratch};
+    for (size_t s = 0; finite && s < sizeof states / sizeof *states; s++) {
+        uint64_t before, after;
+        __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+        __asm__ volatile("msr fpcr, %0" : : "r"(before | states[s]));
+        const int status = k->run(&c);
+        __asm__ volatile("mrs %0, fpcr" : "=r"(after));
+        __asm__ volatile("msr fpcr, %0" : : "r"(before));
+        HEADER_REQUIRE(status == 0);
+        for (int64_t i = 0; i < 3 * d; i++)
+            if (after != (before | states[s]) || y[i] != y[i]) {
+                printf("%s, by %s: with %#llx in FPCR it is %#llx afterwards, y[%d] %g\n", k->of->spec, who,
+                       (unsigned long long)states[s], (unsigned long long)after, (int)i, (double)y[i]);
+                exit(1);
+            }
+    }
+    release_aligned(scratch);
+#else
+    (void)k, (void)which, (void)who, (void)packed; /* tests/test_float_state.c is for MXCSR */
+#endif
+}
+
 static int check(int which, const char *who, ffn_kernel *of) {
     same_weights w = same_weights_make(which);
     void *packed = same_packed(which, &w);
     const kernel k = same_kernel(which, of, NULL);
     same_job job = {which, &k, who, packed, &want[which], 1, 0};
     same_check(&job);
+    check_state(&k, which, who, packed);
     release_aligned(packed);
     same_weights_free(&w);
     return job.combined;
