@@ -136,7 +136,8 @@ typedef struct same_weights { /* dense, [in][out] */
     const float *biases[3]; /* NULL where the spec has none */
 } same_weights;
 
-/* Spec 4 has weights that are not finite: an infinity and a NaN in W_down. */
+/* Spec 4 has weights that are not finite: an infinity and a NaN in W_down. Column 11 of the relu, and the single unit,
+ * have sums that are -0 before the last addition. */
 static inline same_weights same_weights_make(int which) {
     const layer *of = &same_layers[which];
     const int64_t d = of->d_model, f = of->d_ff;
@@ -158,6 +159,12 @@ static inline same_weights same_weights_make(int which) {
         w.bias[b] = (float *)allocate_aligned((size_t)count * sizeof(float));
         same_fill_weights(w.bias[b], count, 4, seed + 4 + (uint32_t)b);
         w.biases[b] = of->biased >> b & 1 ? w.bias[b] : NULL;
+    }
+    for (b = 0; which == 6 && b <= f; b++)
+        *(b < f ? &w.down[b * d + 11] : &w.bias[2][11]) = from_bits(0x80000000U);
+    if (d * f == 1) {
+        w.down[0] = from_bits(0x8d800000U); /* -2^-100 */
+        w.bias[0][0] = w.bias[2][0] = from_bits(0x80000000U);
     }
     return w;
 }
