@@ -153,6 +153,19 @@ add_test(NAME fuzz_kernels COMMAND fuzz_kernels --seeds ${PROJECT_SOURCE_DIR}/te
                                    --cases ${fuzz_cases})
 set_tests_properties(fuzz_kernels PROPERTIES LABELS suite TIMEOUT 300 ENVIRONMENT "${test_environment}")
 
+# ---- Every activation over all 2^32 floats: scripts/exhaustive_activations.sh runs it ----
+
+add_library(exhaustive_reference OBJECT tests/programs/exhaustive_reference.c)
+target_compile_options(exhaustive_reference PRIVATE -O3 -ffast-math -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                                    $<$<BOOL:${FFN_WERROR}>:-Werror>)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(exhaustive_reference PRIVATE -mavx2 -mfma)
+endif()
+add_executable(exhaustive_activations tests/programs/exhaustive_activations.c tests/programs/exhaustive_sweep.c
+                                      $<TARGET_OBJECTS:exhaustive_reference>)
+target_link_libraries(exhaustive_activations PRIVATE ffn_flags test_support Threads::Threads)
+target_link_options(exhaustive_activations PRIVATE LINKER:--as-needed)
+
 # ---- The tree itself ----
 
 add_test(NAME arrows COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_arrows.sh)

