@@ -196,6 +196,34 @@ ffn_status verify_trial_contract(verify_trial *t, int64_t rows, int64_t begin, i
     return status == FFN_OK ? check_scratch(t, "contract") : status;
 }
 
+/* Every sum is -0 or +0 up to the last term, a product of a small weight and the smallest float. The last addition of
+ * +0 is seen nowhere else: other sums are not zero. */
+ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin, int64_t end) {
+    const kernel_shape *shape = t->subject->shape;
+    const int64_t stride = t->reference->stride;
+    float *right = t->x;
+    memset(t->hidden, 0, (size_t)(rows * stride) * sizeof(float));
+    for (int64_t i = 0; i < rows; ++i) {
+        t->hidden[i * stride + shape->spec.d_ff - 1] = 0x1p-149f;
+    }
+    fill_scratch(t);
+    verify_block_bias_down(t->block, begin, end, true);
+    call_contract(t, rows, begin, end);
+    fallback_contract(&shape->spec, &shape->layout, t->hidden, t->block->packed, right, shape->spec.d_model,
+                      t->reference->scratch, 1, begin, end);
+    verify_block_bias_down(t->block, begin, end, false);
+    for (int64_t i = 0; i < rows; ++i) {
+        const float *got = t->y + i * ld_y(t);
+        for (int64_t j = begin; j < end; ++j) {
+            if (!same(got[j], right[j])) {
+                return differs(t, "contract of zeros", rows, i, "column", j, got[j], right[j]);
+            }
+        }
+    }
+    t->report->compared += rows * (end - begin);
+    return FFN_OK;
+}
+
 #define ACTIVATE_VALUES 1031
 
 ffn_status verify_trial_activate(const verify_trial *t) {
