@@ -135,11 +135,14 @@ add_test(NAME same_bits COMMAND ${PROJECT_SOURCE_DIR}/tests/same_bits.sh $<TARGE
                                 $<TARGET_FILE:same_bits> ${CMAKE_COMMAND})
 set_tests_properties(same_bits PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 900)
 if(NOT FFN_SANITIZE)
+  list(JOIN criterion_LINK_LIBRARIES ":" suite_libraries)
+  list(JOIN mpfr_LINK_LIBRARIES ":" mpfr_libraries)
+  string(APPEND suite_libraries ":${mpfr_libraries}")
   set(llvm_folders $<TARGET_PROPERTY:LibLLVM::LibLLVM,INTERFACE_INCLUDE_DIRECTORIES>)
   add_test(NAME generator_mutants
            COMMAND ${PROJECT_SOURCE_DIR}/tests/generator_mutants.sh ${CMAKE_C_COMPILER}
                    ${PROJECT_SOURCE_DIR}/runtime:$<JOIN:${llvm_folders},:>:
-                   $<TARGET_FILE:test_support>:$<JOIN:${criterion_LINK_LIBRARIES},:>:$<JOIN:${mpfr_LINK_LIBRARIES},:>:
+                   $<TARGET_FILE:test_support>:${suite_libraries}:
                    $<TARGET_OBJECTS:ffngen_command>
                    $<TARGET_FILE:ffncommand> $<TARGET_FILE:ffngen_internal> $<TARGET_FILE:ffn_internal>
                    $<TARGET_FILE:ffnblas_internal> $<TARGET_PROPERTY:LibLLVM::LibLLVM,IMPORTED_LOCATION>

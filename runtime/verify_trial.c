@@ -8,6 +8,7 @@
 
 #include "diag.h"
 #include "fallback.h"
+#include "plan.h"
 
 #define CANARY 0x7fc0beefu /* a NaN that no arithmetic makes */
 #define CANARY_FLOATS 16
@@ -196,15 +197,29 @@ ffn_status verify_trial_contract(verify_trial *t, int64_t rows, int64_t begin, i
     return status == FFN_OK ? check_scratch(t, "contract") : status;
 }
 
-/* Every sum is -0 or +0 up to the last term, a product of a small weight and the smallest float. The last addition of
- * +0 is seen nowhere else: other sums are not zero. */
+/* Hidden values whose sum in column j is -0: zeros whose products are -0, and in each chain one of the smallest float,
+ * whose product rounds to -0 where the chain had come from +0. Other sums are not zero, so that the last addition of +0
+ * is seen nowhere else. */
+static void make_minus_zero(const verify_trial *t, int64_t j, float *hidden) {
+    const ffn_spec *spec = &t->subject->shape->spec;
+    const float *weights = verify_block_down_panel(t->block, j / FFN_PANEL) + j % FFN_PANEL;
+    const int32_t chains = plan_chains(spec->d_model);
+    int32_t made = 0; /* bits of chains */
+    for (int64_t f = 0; f < spec->d_ff; ++f) {
+        const float weight = weights[f * FFN_PANEL];
+        const int32_t chain = 1 << f % chains;
+        const bool smallest = (made & chain) == 0 && weight != 0 && fabsf(weight) < 0.5f;
+        hidden[f] = copysignf(smallest ? 0x1p-149f : 0, -weight);
+        made |= smallest ? chain : 0;
+    }
+}
+
 ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin, int64_t end) {
     const kernel_shape *shape = t->subject->shape;
     const int64_t stride = t->reference->stride;
     float *right = t->x;
-    memset(t->hidden, 0, (size_t)(rows * stride) * sizeof(float));
     for (int64_t i = 0; i < rows; ++i) {
-        t->hidden[i * stride + shape->spec.d_ff - 1] = 0x1p-149f;
+        make_minus_zero(t, end - 1, t->hidden + i * stride);
     }
     fill_scratch(t);
     verify_block_bias_down(t->block, begin, end, true);

@@ -106,7 +106,7 @@ while IFS='|' read -r name file small large edit; do
     case $small in
     */*)
         test_fails "$small" "${@:2}" || { echo "$name: $small passes"; failed=1; }
-        at_small=$found at_large=$large
+        at_small=$found at_large="$large | |"
         ;;
     *)
         if [ "$all" ] || [ "$sizes" = "$small" ]; then
@@ -114,21 +114,21 @@ while IFS='|' read -r name file small large edit; do
             at_small=$found
         fi
         if [[ $large == none:* ]]; then
-            at_large=$large
+            at_large="$large | |"
         elif [ "$all" ] || [ "$sizes" = "$large" ]; then
             verify "$large" || { echo "$name, $large: $found"; failed=1; }
             at_large="$found"
             large_count=$((large_count + 1))
             if [ "$ratio" ] && awk "BEGIN { exit !($ratio <= 1) }"; then
                 worst_passes=$((worst_passes + 1))
-                at_large="$found | $ratio: passes"
+                at_large="$found | $ratio | passes"
             else
-                at_large="$found | ${ratio:-not run}"
+                at_large="$found | ${ratio:-NaN} |"
             fi
         fi
         ;;
     esac
-    [ ! "$all" ] || echo "| $name | \`$file\` | $at_small | $at_large |" >>"$all"
+    [ ! "$all" ] || echo "| $name | \`$file\` | $at_small | ${at_large/none: /} |" >>"$all"
 done <tests/generator_mutants.txt
 echo "$count mutants, $large_count at a large size: a worst-case bound would have passed $worst_passes of those"
 exit $failed
