@@ -5,7 +5,7 @@
 #   generator_mutants.sh [--all FILE] CC INCLUDES SUITE LINK...
 #     INCLUDES  folders, ended by ':' each;   LINK   what the command is made of
 #     SUITE     what a suite is linked with beside that, ended by ':' each
-# Without --all every fourth row runs, from a row of its own in each file so that each file has one, at one size: small
+# Without --all every sixth row runs, from a row of its own in each file so that each file has one, at one size: small
 # and large in turn. With it all rows run at both, and FILE gets the table of docs/mutants.md.
 set -euo pipefail
 all=''
@@ -18,7 +18,7 @@ shift 3
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-flags=(-std=gnu17 -O1 -ffp-contract=off -D_GNU_SOURCE -Igen -Iruntime)
+flags=(-std=gnu17 -O1 -ffp-contract=off -Igen -Iruntime)
 while IFS= read -r -d : folder; do flags+=("-I$folder"); done <<<"$includes"
 suite_link=()
 while IFS= read -r -d : part; do suite_link+=("$part"); done <<<"$suite_parts"
@@ -78,7 +78,7 @@ while IFS='|' read -r name file small large edit; do
     name=$(trim "$name") file=$(trim "$file") small=$(trim "$small") large=$(trim "$large") edit=${edit# }
     : "${files[$file]:=$row}"
     row=$((row + 1))
-    [ "$all" ] || [ $(((row - 1 - files[$file]) % 4)) = 0 ] || continue
+    [ "$all" ] || [ $(((row - 1 - files[$file]) % 6)) = 0 ] || continue
     count=$((count + 1))
     mkdir -p "$work/$(dirname "$file")"
     sed "$edit" "$file" >"$work/$file"
