@@ -112,6 +112,14 @@ foreach(kind blis onednn)
 endforeach()
 target_compile_definitions(fake_peer_onednn PRIVATE FAKE_INTERFACE=0)
 
+# An OpenBLAS that is wrong, to be preloaded.
+add_library(wrong_blas MODULE tests/programs/wrong_blas.c)
+set_target_properties(wrong_blas PROPERTIES C_VISIBILITY_PRESET default)
+target_link_libraries(wrong_blas PRIVATE ffn_flags)
+target_include_directories(wrong_blas PRIVATE ${OpenBLASC_INCLUDE_DIR})
+target_compile_definitions(test_wrong_blas PRIVATE WRONG_BLAS_LIBRARY="$<TARGET_FILE:wrong_blas>")
+add_dependencies(test_wrong_blas wrong_blas)
+
 # ---- Kernels of another machine, run; generators that are wrong, found out ----
 
 add_executable(neon_images tests/programs/neon_images.c)
@@ -127,10 +135,15 @@ add_test(NAME same_bits COMMAND ${PROJECT_SOURCE_DIR}/tests/same_bits.sh $<TARGE
                                 $<TARGET_FILE:same_bits> ${CMAKE_COMMAND})
 set_tests_properties(same_bits PROPERTIES LABELS cross SKIP_RETURN_CODE 77 TIMEOUT 900)
 if(NOT FFN_SANITIZE)
+  list(JOIN criterion_LINK_LIBRARIES ":" suite_libraries)
+  list(JOIN mpfr_LINK_LIBRARIES ":" mpfr_libraries)
+  string(APPEND suite_libraries ":${mpfr_libraries}")
   set(llvm_folders $<TARGET_PROPERTY:LibLLVM::LibLLVM,INTERFACE_INCLUDE_DIRECTORIES>)
   add_test(NAME generator_mutants
            COMMAND ${PROJECT_SOURCE_DIR}/tests/generator_mutants.sh ${CMAKE_C_COMPILER}
-                   ${PROJECT_SOURCE_DIR}/runtime:$<JOIN:${llvm_folders},:>: $<TARGET_OBJECTS:ffngen_command>
+                   ${PROJECT_SOURCE_DIR}/runtime:$<JOIN:${llvm_folders},:>:
+                   $<TARGET_FILE:test_support>:${suite_libraries}:
+                   $<TARGET_OBJECTS:ffngen_command>
                    $<TARGET_FILE:ffncommand> $<TARGET_FILE:ffngen_internal> $<TARGET_FILE:ffn_internal>
                    $<TARGET_FILE:ffnblas_internal> $<TARGET_PROPERTY:LibLLVM::LibLLVM,IMPORTED_LOCATION>
                    ${OpenBLASC_LIBRARY} ${cjson_LINK_LIBRARIES} -lm -lpthread

@@ -78,6 +78,7 @@ static bool print_json(const verdict *v) {
     json_text(&line, "plan", plan);
     json_number(&line, "max_error", v->report.max_error);
     json_number(&line, "error_bound", v->report.error_bound);
+    json_number(&line, "worst_case_share", v->report.worst_case_share);
     json_integer(&line, "compared", v->report.compared);
     json_bits(&line, "bits", v->report.bits);
     json_number(&line, "verify_ms", v->report.ms);

@@ -494,6 +494,8 @@ FFN_API ffn_status ffn_kernel_activate(const ffn_kernel *kernel, int64_t n_rows,
 typedef struct ffn_verify_report {
     double ms;
     double max_error, error_bound; /* of check (c); 0 where it did not run */
+    double worst_case_share;       /* the largest error as a share of the textbook bound, which grows with the number of
+                                      terms: at most 1 means that such a bound alone would pass the code */
     int64_t compared;              /* outputs compared bit for bit */
     uint64_t bits;                 /* digest of the outputs; every NaN counts as 0x7fc00000 */
 } ffn_verify_report;

@@ -19,6 +19,7 @@
 
 #define HUGE_BYTES ((uintptr_t)2 << 20)
 #define SMALL_PAGE 4096
+#define BIAS_DOWN_SIZE 1.0f
 #define SAMPLED_GROUPS 16 /* 2 MiB groups of expand panels that hold probes */
 #define FULL_ROWS_MAX 65536
 #define GROUP_PANELS_MAX 1024  /* of the expand stage */
@@ -106,13 +107,18 @@ typedef struct sampling {
     int64_t group, every, sampled; /* panels of a group; distance and number of groups that are sampled */
 } sampling;
 
-static sampling sampling_of(const packed_layout *at) {
+/* Of one pass, which begins with the group of its number. */
+static sampling sampling_of(const packed_layout *at, int64_t pass) {
     sampling s = {.group = (int64_t)HUGE_BYTES / at->expand_panel_stride};
     s.group = s.group > 0 ? least(least(s.group, GROUP_PANELS_MAX), at->up_panels) : 1;
     int64_t groups = (at->up_panels + s.group - 1) / s.group;
     s.every = (groups + SAMPLED_GROUPS - 1) / SAMPLED_GROUPS;
-    s.sampled = (groups + s.every - 1) / s.every;
+    s.sampled = (groups - pass + s.every - 1) / s.every;
     return s;
+}
+
+int64_t verify_block_passes(const kernel_shape *shape) {
+    return shape->layout.total_bytes > VERIFY_DENSE_BYTES ? sampling_of(&shape->layout, 0).every : 1;
 }
 
 verify_rows verify_block_up(const verify_block *block, int64_t panel) {
@@ -121,8 +127,8 @@ verify_rows verify_block_up(const verify_block *block, int64_t panel) {
     if (block->sampled ? full_up(panel, at->up_panels) : !block->probes) {
         return all_rows(terms);
     }
-    const sampling s = sampling_of(at);
-    if (panel / s.group % s.every != 0) {
+    const sampling s = sampling_of(at, block->pass);
+    if (panel / s.group % s.every != block->pass) {
         return (verify_rows){0};
     }
     int64_t chunks = (terms + VERIFY_PROBE_ROWS - 1) / VERIFY_PROBE_ROWS;
@@ -142,15 +148,16 @@ verify_rows verify_block_down(const verify_block *block, int64_t panel) {
     if (panel % ((at->down_panels + PROBED_PANELS_MAX - 1) / PROBED_PANELS_MAX) != 0) {
         return (verify_rows){0};
     }
-    const sampling s = sampling_of(at);
+    const sampling s = sampling_of(at, block->pass);
     const int64_t units = least(s.group * FFN_PANEL, terms);
     int64_t chunks = (units + VERIFY_PROBE_ROWS - 1) / VERIFY_PROBE_ROWS;
     const int64_t rows = (chunks + at->down_panels - 1) / at->down_panels * VERIFY_PROBE_ROWS;
     chunks = (units + rows - 1) / rows;
     const int64_t apart = at->down_panels / chunks;
     const int64_t distance = s.every * s.group * FFN_PANEL;
-    int64_t first = panel / chunks % s.sampled * distance + panel % chunks * rows;
-    first = first < terms ? first : 0; /* the last group may be short */
+    const int64_t begin = block->pass * s.group * FFN_PANEL;
+    int64_t first = begin + panel / chunks % s.sampled * distance + panel % chunks * rows;
+    first = first < terms ? first : begin; /* the last group may be short */
     return (verify_rows){.first = first,
                          .rows = least(rows, terms),
                          .step = apart * distance,
@@ -244,11 +251,23 @@ static void probe_down(verify_block *block, float *panel, verify_rows where, int
     }
 }
 
+static float bias_at(int64_t offset, int64_t column, float size) {
+    return size * noise((uint64_t)(offset + column) + (UINT64_C(1) << 57));
+}
+
 static void fill_bias(verify_block *block, int64_t offset, int64_t columns, float size) {
     float *bias = (float *)(block->packed + offset);
     make_writable(block, bias, (size_t)columns * sizeof *bias);
     for (int64_t i = 0; i < columns; ++i) {
-        bias[i] = size * noise((uint64_t)(offset + i) + (UINT64_C(1) << 57));
+        bias[i] = bias_at(offset, i, size);
+    }
+}
+
+void verify_block_bias_down(verify_block *block, int64_t begin, int64_t end, bool minus_zero) {
+    const int64_t offset = block->shape->layout.bias_down;
+    float *bias = (float *)(block->packed + offset);
+    for (int64_t i = begin; (block->shape->spec.bias & FFN_BIAS_DOWN) != 0 && i < end; ++i) {
+        bias[i] = minus_zero ? -0.0f : bias_at(offset, i, BIAS_DOWN_SIZE);
     }
 }
 
@@ -298,9 +317,9 @@ static void fill_panels(verify_block *block) {
     }
 }
 
-ffn_status verify_block_make(const kernel_shape *shape, verify_block *block, ffn_diag *diag) {
+ffn_status verify_block_make(const kernel_shape *shape, int64_t pass, verify_block *block, ffn_diag *diag) {
     const packed_layout *at = &shape->layout;
-    verify_block made = {.shape = shape, .sampled = at->total_bytes > VERIFY_DENSE_BYTES};
+    verify_block made = {.shape = shape, .sampled = at->total_bytes > VERIFY_DENSE_BYTES, .pass = pass};
     made.mapping_bytes = (size_t)at->total_bytes + 2 * HUGE_BYTES;
     made.mapping =
         mmap(NULL, made.mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -322,7 +341,7 @@ ffn_status verify_block_make(const kernel_shape *shape, verify_block *block, ffn
         fill_bias(&made, at->bias_gate, spec->d_ff, 0.25f);
     }
     if ((spec->bias & FFN_BIAS_DOWN) != 0) {
-        fill_bias(&made, at->bias_down, spec->d_model, 1);
+        fill_bias(&made, at->bias_down, spec->d_model, BIAS_DOWN_SIZE);
     }
     fill_panels(&made);
     *block = made;

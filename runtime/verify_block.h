@@ -3,7 +3,7 @@
  * A kernel reads its whole packed block, which may be larger than memory. So a block up to VERIFY_DENSE_BYTES is
  * filled in full, and a larger one is a reservation that reads as zero wherever nothing is written: every panel then
  * holds weights in a few runs of rows only, some panels none, some all. The same struct says for every panel which
- * rows those are. */
+ * rows those are. The panels that hold none differ from pass to pass: in all passes together none is left out. */
 #ifndef FFN_VERIFY_BLOCK_H
 #define FFN_VERIFY_BLOCK_H
 
@@ -17,6 +17,7 @@ typedef struct verify_block {
     char *packed;
     bool sampled; /* larger than VERIFY_DENSE_BYTES */
     bool probes;  /* a small block rewritten by verify_block_probe */
+    int64_t pass;
     void *mapping;
     size_t mapping_bytes;
     bool huge;       /* a sampled block whose untouched part is mapped by huge pages */
@@ -29,11 +30,15 @@ typedef struct verify_rows {
     bool full; /* every weight of the panel is there; else each column has few */
 } verify_rows;
 
-/* Full if that fits, else sampled. OUT_OF_MEMORY. */
-ffn_status verify_block_make(const kernel_shape *shape, verify_block *block, ffn_diag *diag);
+/* Full if that fits, else sampled. `pass` is 0 .. verify_block_passes - 1. OUT_OF_MEMORY. */
+ffn_status verify_block_make(const kernel_shape *shape, int64_t pass, verify_block *block, ffn_diag *diag);
+/* How many sampled blocks it takes for every panel to hold weights in one of them; 1 of a full block. */
+int64_t verify_block_passes(const kernel_shape *shape);
 /* Rewrites a full block: one weight a column of the expand stage; one or more a row and a column of the contract stage.
  */
 void verify_block_probe(verify_block *block);
+/* -0 for all biases of these columns of y, or what they were before. */
+void verify_block_bias_down(verify_block *block, int64_t begin, int64_t end, bool minus_zero);
 void verify_block_free(verify_block *block);
 
 verify_rows verify_block_up(const verify_block *block, int64_t panel);

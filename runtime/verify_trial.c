@@ -8,6 +8,7 @@
 
 #include "diag.h"
 #include "fallback.h"
+#include "plan.h"
 
 #define CANARY 0x7fc0beefu /* a NaN that no arithmetic makes */
 #define CANARY_FLOATS 16
@@ -194,6 +195,48 @@ ffn_status verify_trial_contract(verify_trial *t, int64_t rows, int64_t begin, i
     call_contract(t, rows, begin, end);
     ffn_status status = check_y(t, "contract", 0, rows, begin, end);
     return status == FFN_OK ? check_scratch(t, "contract") : status;
+}
+
+/* Hidden values whose sum in column j is -0: zeros whose products are -0, and in each chain one of the smallest float,
+ * whose product rounds to -0 where the chain had come from +0. Other sums are not zero, so that the last addition of +0
+ * is seen nowhere else. */
+static void make_minus_zero(const verify_trial *t, int64_t j, float *hidden) {
+    const ffn_spec *spec = &t->subject->shape->spec;
+    const float *weights = verify_block_down_panel(t->block, j / FFN_PANEL) + j % FFN_PANEL;
+    const int32_t chains = plan_chains(spec->d_model);
+    int32_t made = 0; /* bits of chains */
+    for (int64_t f = 0; f < spec->d_ff; ++f) {
+        const float weight = weights[f * FFN_PANEL];
+        const int32_t chain = 1 << f % chains;
+        const bool smallest = (made & chain) == 0 && weight != 0 && fabsf(weight) < 0.5f;
+        hidden[f] = copysignf(smallest ? 0x1p-149f : 0, -weight);
+        made |= smallest ? chain : 0;
+    }
+}
+
+ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin, int64_t end) {
+    const kernel_shape *shape = t->subject->shape;
+    const int64_t stride = t->reference->stride;
+    float *right = t->x;
+    for (int64_t i = 0; i < rows; ++i) {
+        make_minus_zero(t, end - 1, t->hidden + i * stride);
+    }
+    fill_scratch(t);
+    verify_block_bias_down(t->block, begin, end, true);
+    call_contract(t, rows, begin, end);
+    fallback_contract(&shape->spec, &shape->layout, t->hidden, t->block->packed, right, shape->spec.d_model,
+                      t->reference->scratch, 1, begin, end);
+    verify_block_bias_down(t->block, begin, end, false);
+    for (int64_t i = 0; i < rows; ++i) {
+        const float *got = t->y + i * ld_y(t);
+        for (int64_t j = begin; j < end; ++j) {
+            if (!same(got[j], right[j])) {
+                return differs(t, "contract of zeros", rows, i, "column", j, got[j], right[j]);
+            }
+        }
+    }
+    t->report->compared += rows * (end - begin);
+    return FFN_OK;
 }
 
 #define ACTIVATE_VALUES 1031

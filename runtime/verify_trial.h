@@ -9,7 +9,7 @@
 
 typedef struct verify_trial {
     const verify_subject *subject;
-    const verify_block *block;
+    verify_block *block;
     verify_reference *reference;
     int64_t rows_max;
     float *x, *y;  /* rows with padding, and one to spare at either end */
@@ -30,6 +30,8 @@ void verify_trial_free(verify_trial *t);
 ffn_status verify_trial_fused(verify_trial *t, int64_t rows);
 ffn_status verify_trial_expand(verify_trial *t, int64_t rows, int64_t begin, int64_t end);
 ffn_status verify_trial_contract(verify_trial *t, int64_t rows, int64_t begin, int64_t end);
+/* The contract stage on sums that round to -0, which must not come out. */
+ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin, int64_t end);
 /* Ordinary, huge, tiny and special values, at every length of a tail. */
 ffn_status verify_trial_activate(const verify_trial *t);
 

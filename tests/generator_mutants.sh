@@ -1,57 +1,134 @@
 #!/usr/bin/env bash
-# A generator with one constant or one index wrong makes kernels that fail verification: each mutant below is built and
-# must be found out, by status and by a verdict. Exit status 77: this machine runs no generated code.
-#   generator_mutants.sh CC INCLUDES LINK...     INCLUDES: folders, ended by ':' each; LINK: what the command is made of
+# A generator with one constant or one index wrong makes kernels that fail verification: each mutant of
+# generator_mutants.txt is built and must be found out, by status and by a verdict (or by the test its row names). Exit
+# status 77: this machine runs no generated code.
+#   generator_mutants.sh [--all FILE] CC INCLUDES SUITE LINK...
+#     INCLUDES  folders, ended by ':' each;   LINK   what the command is made of
+#     SUITE     what a suite is linked with beside that, ended by ':' each
+# Without --all every sixth row runs, from a row of its own in each file so that each file has one, at one size: small
+# and large in turn. With it all rows run at both, and FILE gets the table of docs/mutants.md.
 set -euo pipefail
-cc=$1 includes=$2
-shift 2
+all=''
+if [ "$1" = --all ]; then
+    all=$2
+    shift 2
+fi
+cc=$1 includes=$2 suite_parts=$3
+shift 3
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-flags=(-std=gnu17 -O1 -ffp-contract=off -Igen)
+flags=(-std=gnu17 -O1 -ffp-contract=off -Igen -Iruntime)
 while IFS= read -r -d : folder; do flags+=("-I$folder"); done <<<"$includes"
+suite_link=()
+while IFS= read -r -d : part; do suite_link+=("$part"); done <<<"$suite_parts"
 
-# Sums of one chain, of two and of four, gated and not, blocks of every stage, tails of every kind.
-verify() {
-    timeout 60 "$work/ffngen" verify d21-f61-swiglu-bias d100-f1100-gelu-bias -n 1,23 --isa "$isa" >"$work/out" 2>&1
-}
-build() { "$cc" -o "$work/ffngen" "$@" 2>"$work/err" || { cat "$work/err" >&2; exit 1; }; }
-
-build "$@"
+build() { "$cc" -o "$@" 2>"$work/err" || { cat "$work/err" >&2; exit 1; }; }
+build "$work/ffngen" "$@"
 isa=$("$work/ffngen" list isas | sed -n 's/^in use: *//p')
 [ "$isa" != portable ] || exit 77
-verify || { cat "$work/out"; exit 1; }
 
-failed=0 count=0
-while IFS='|' read -r name file edit; do
-    sed "$edit" "gen/$file" >"$work/mutant.c"
-    if [ "$(diff "gen/$file" "$work/mutant.c" | grep -c '^>')" != 1 ]; then
+# The plans of the table, as a tuned table of another machine: the user's own plays no part.
+declare -A specs
+mkdir -p "$work/config/ffngen"
+echo 'ffngen-tuned 1' >"$work/config/ffngen/tuned"
+trim() { sed 's/^ *//;s/ *$//' <<<"$1"; }
+while read -r kind name equals rest; do
+    case $kind in
+    specs) specs[$name]=$rest ;;
+    plan) echo "spec=$name plan=\"$isa $rest\" threads=1 ms=1 spread=0 machine=\"any\" llvm=0 generator=0" ;;
+    esac
+done <tests/generator_mutants.txt >>"$work/config/ffngen/tuned"
+export XDG_CONFIG_HOME=$work/config
+
+# "(a) fused" and a worst-case ratio, or what came instead of a verdict; true if the code was found out.
+found='' ratio=''
+verify() {
+    local status=0 words
+    read -ra words <<<"${specs[$1]}"
+    timeout 120 "$work/mutant" verify "${words[@]}" --isa "$isa" --json >"$work/out" 2>"$work/err" || status=$?
+    found=$(sed -n 's/.*verification (\([abc]\)): \([a-z]*\).*/(\1) \2/p' "$work/out" | head -1)
+    ratio=$(sed -n '/"passed":false/{s/.*"worst_case_share":\([^,}]*\).*/\1/p;q}' "$work/out")
+    [ $status = 1 ] && [ "$found" ] && return
+    found="status $status"
+    return 1
+}
+# suite/TEST
+test_fails() {
+    local suite=${1%%/*} name=${1#*/}
+    "$cc" "${flags[@]}" -Itests -DFFN_SOURCE_DIR="\"$PWD\"" -DFFN_COMMAND="\"$work/mutant\"" -c "tests/test_$suite.c" \
+        -o "$work/suite.o"
+    build "$work/suite" "$work/suite.o" "${objects[@]}" "${suite_link[@]}" "${@:2}"
+    found="test_$suite, $name"
+    ! timeout 300 "$work/suite" --filter "$suite/$name" >"$work/out" 2>&1 && grep -q 'Failing: 1 ' "$work/out"
+}
+
+for name in "${!specs[@]}"; do
+    cp "$work/ffngen" "$work/mutant"
+    if [ "$all" ] || [ "$name" = small ] || [ "$name" = one ]; then
+        ! verify "$name" && [ "$found" = 'status 0' ] || { cat "$work/out" "$work/err"; echo "$name: the generator itself"; exit 1; }
+    fi
+done
+
+failed=0 count=0 row=0 large_count=0 worst_passes=0
+declare -A files
+[ ! "$all" ] || : >"$all"
+while IFS='|' read -r name file small large edit; do
+    [[ $name != '#'* && $edit ]] || continue
+    name=$(trim "$name") file=$(trim "$file") small=$(trim "$small") large=$(trim "$large") edit=${edit# }
+    : "${files[$file]:=$row}"
+    row=$((row + 1))
+    [ "$all" ] || [ $(((row - 1 - files[$file]) % 6)) = 0 ] || continue
+    count=$((count + 1))
+    mkdir -p "$work/$(dirname "$file")"
+    sed "$edit" "$file" >"$work/$file"
+    if [ "$(diff "$file" "$work/$file" | grep -c '^>')" != 1 ]; then
         echo "$name: not one line of $file is changed"
         failed=1
         continue
     fi
-    "$cc" "${flags[@]}" -c "$work/mutant.c" -o "$work/mutant.o"
-    build "$work/mutant.o" "$@"
-    status=0
-    verify || status=$?
-    if [ $status != 1 ] || ! grep -q ' verification (' "$work/out"; then
-        echo "$name: status $status"
-        cat "$work/out"
-        failed=1
-    fi
-    count=$((count + 1))
-done <<'END'
-weights of the neighbouring lane|tile.c|s/v % t->per_panel \* t->g->lanes;/(v + 1) % t->per_panel * t->g->lanes;/
-weights of the next term|tile.c|s/at->b, term \* FFN_PANEL +/at->b, (term + 1) * FFN_PANEL +/
-last terms left out|tile.c|s/if (!shape->whole_turns)/if (0)/
-one term of a chain too few|tile.c|s/ir_less(g, ir_int(g, c), t->p\[TILE_TAIL\])/ir_less(g, ir_int(g, c + 1), t->p[TILE_TAIL])/
-chains summed in another order|nest_blocks.c|s/c\[2 \* i\], c\[2 \* i + 1\]/c[i], c[i + half]/
-sums that start at the bias in every block|nest_blocks.c|s/\[SWEEP_INIT\] = ir_select(g, starts, ir_at(g, start, column), arguments\[SWEEP_C\])/[SWEEP_INIT] = ir_at(g, start, column)/
-two roundings for one|formula_ir.c|s/v = ir_fma(g, x, y, z);/v = LLVMBuildFAdd(b, LLVMBuildFMul(b, x, y, ""), z, "");/
-one bit of a constant|formula_ir.c|s/v = ir_splat_bits(g, n->bits);/v = ir_splat_bits(g, n->bits ^ (n->bits == 0x3f800000));/
-gate and up exchanged|formula_ir.c|s/n->bits == 0 ? gate : up/n->bits != 0 || !up ? gate : up/
-a row left out|nest.c|s/ir_less(g, i, cut->extra), g->i64/ir_less(g, i, ir_int(g, 0)), g->i64/
-first of the tail left out|nest.c|s/ir_loop_begin(g, whole, count, one, "tail")/ir_loop_begin(g, ir_add(g, whole, one), count, one, "tail")/
-END
-echo "$count mutants"
+    source=$work/$file
+    case $file in # a template is part of a source
+    templates/functions.def) source=runtime/formula_function.c ;;
+    templates/activations.def) source=runtime/activation.c ;;
+    esac
+    [ "$source" = "$work/$file" ] || {
+        mkdir -p "$work/runtime"
+        cp "$source" "$work/$source"
+        source=$work/$source
+    }
+    "$cc" "${flags[@]}" -c "$source" -o "$work/mutant.o"
+    objects=("$work/mutant.o")
+    build "$work/mutant" "$work/mutant.o" "$@"
+    at_small='' at_large=''
+    sizes="$small $large"
+    [ "$all" ] || case $((count % 2)) in 0) sizes=$small ;; *) [[ $large == none:* ]] && sizes=$small || sizes=$large ;; esac
+    case $small in
+    */*)
+        test_fails "$small" "${@:2}" || { echo "$name: $small passes"; failed=1; }
+        at_small=$found at_large="$large | |"
+        ;;
+    *)
+        if [ "$all" ] || [ "$sizes" = "$small" ]; then
+            verify "$small" || { echo "$name, $small: $found"; failed=1; }
+            at_small=$found
+        fi
+        if [[ $large == none:* ]]; then
+            at_large="$large | |"
+        elif [ "$all" ] || [ "$sizes" = "$large" ]; then
+            verify "$large" || { echo "$name, $large: $found"; failed=1; }
+            at_large="$found"
+            large_count=$((large_count + 1))
+            if [ "$ratio" ] && awk "BEGIN { exit !($ratio <= 1) }"; then
+                worst_passes=$((worst_passes + 1))
+                at_large="$found | $ratio | passes"
+            else
+                at_large="$found | ${ratio:-NaN} |"
+            fi
+        fi
+        ;;
+    esac
+    [ ! "$all" ] || echo "| $name | \`$file\` | $at_small | ${at_large/none: /} |" >>"$all"
+done <tests/generator_mutants.txt
+echo "$count mutants, $large_count at a large size: a worst-case bound would have passed $worst_passes of those"
 exit $failed
