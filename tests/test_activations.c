@@ -1,5 +1,6 @@
 /* The built-in activations against MPFR over the whole f32 range, at their edges, and bit by bit against the record. */
 #include "formula_ast.h"
+#include "formula_count.h"
 #include "support_formula.h"
 #include "support_mpfr.h"
 
@@ -23,41 +24,6 @@ static const activation_case cases[] = {
 };
 
 enum { CASES = sizeof cases / sizeof cases[0] };
-
-/* Instructions on the arithmetic pipes: a comparison and its select are one where they are a minimum or maximum, and a
- * negation is part of the fma that takes it. */
-static int32_t count_operations(const formula_graph *graph) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < graph->count; i++) {
-        const formula_node *const node = &graph->nodes[i];
-        const formula_node *const test = &graph->nodes[node->a];
-        switch ((formula_op)node->op) {
-        case FORMULA_OP_NUMBER:
-        case FORMULA_OP_WORD:
-        case FORMULA_OP_ARGUMENT:
-        case FORMULA_OP_BITS:
-        case FORMULA_OP_FLOAT:
-            break;
-        case FORMULA_OP_SELECT:
-            count += !(test->op == FORMULA_OP_LT &&
-                       ((test->a == node->b && test->b == node->c) || (test->a == node->c && test->b == node->b)));
-            break;
-        case FORMULA_OP_NEG: {
-            bool folds = true;
-            for (int32_t k = i + 1; k < graph->count; k++) {
-                const formula_node *const user = &graph->nodes[k];
-                if (user->op != FORMULA_OP_FMA && (user->a == i || user->b == i || user->c == i))
-                    folds = false;
-            }
-            count += !folds;
-            break;
-        }
-        default:
-            count++;
-        }
-    }
-    return count;
-}
 
 /* ---- Samples ---- */
 
@@ -137,8 +103,8 @@ static sweep sweep_case(const activation_case *c, const float *sample, int32_t c
             result.at = sample[i];
         }
     }
-    printf("  %-20s %2d operations, largest error %.2f ULP at %.9g\n", c->text, count_operations(graph), result.worst,
-           (double)result.at);
+    printf("  %-20s %2d operations, largest error %.2f ULP at %.9g\n", c->text, formula_count_operations(graph),
+           result.worst, (double)result.at);
     free(out);
     free(up);
     free(graph);
@@ -163,7 +129,8 @@ Test(activations, stay_within_their_units_of_mpfr_over_the_whole_range) {
 Test(activations, cost_no_more_operations_than_the_record) {
     for (int32_t i = 0; i < CASES; i++) {
         formula_graph *const graph = graph_of(cases[i].text);
-        cr_expect(count_operations(graph) <= cases[i].operations, "%s: %d", cases[i].text, count_operations(graph));
+        cr_expect(formula_count_operations(graph) <= cases[i].operations, "%s: %d", cases[i].text,
+                  formula_count_operations(graph));
         free(graph);
     }
 }
