@@ -40,9 +40,11 @@ void edges_write(const edges_list *list, FILE *file);
 
 /* d1-f65..80-<activation>-bias..., of the case's index: d_ff ends at another place of a vector each time. */
 ffn_spec edges_spec(const edges_list *list, int32_t index);
-/* Through `activate` in every place of arrays of 1 to 2 lanes + 1 elements, through `expand` in every hidden column,
- * and through the fused kernel with each hidden column as the one that counts. n: rows of the class that is to serve.
- */
-bool edges_hold(const ffn_kernel *kernel, const edges_case *edges, int64_t n, int32_t lanes, char why[EDGES_WHY_BYTES]);
+/* Through `activate` in every place of arrays of 1 to 2 lanes + 1 elements. n: rows of the class that is to serve. */
+bool edges_activate_hold(const ffn_kernel *kernel, const edges_case *edges, int64_t n, int32_t lanes,
+                         char why[EDGES_WHY_BYTES]);
+/* Through `expand` in every hidden column, and through the fused kernel with each hidden column as the one that counts,
+ * in n rows. */
+bool edges_hidden_hold(const ffn_kernel *kernel, const edges_case *edges, int64_t n, char why[EDGES_WHY_BYTES]);
 
 #endif

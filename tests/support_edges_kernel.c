@@ -36,7 +36,9 @@ static bool differs(const edges_case *c, int32_t i, float got, place at, char wh
     return false;
 }
 
-static bool activate_holds(const ffn_kernel *kernel, const edges_case *c, int64_t n, int32_t lanes, char *why) {
+bool edges_activate_hold(const ffn_kernel *kernel, const edges_case *c, int64_t n, int32_t lanes,
+                         char why[EDGES_WHY_BYTES]) {
+    snprintf(why, EDGES_WHY_BYTES, "%s: a call was refused", c->activation);
     enum { MOST = 2 * 16 + 1 };
     float out[MOST];
     /* The arguments once more behind themselves, so that a run may begin at each. */
@@ -167,12 +169,9 @@ static bool fused_holds(const ffn_kernel *kernel, const layer *l, char *why) {
     return true;
 }
 
-bool edges_hold(const ffn_kernel *kernel, const edges_case *edges, int64_t n, int32_t lanes,
-                char why[EDGES_WHY_BYTES]) {
+bool edges_hidden_hold(const ffn_kernel *kernel, const edges_case *edges, int64_t n, char why[EDGES_WHY_BYTES]) {
     snprintf(why, EDGES_WHY_BYTES, "%s: a call was refused", edges->activation);
-    if (!activate_holds(kernel, edges, n, lanes, why))
-        return false;
-    layer l = make_layer(kernel, edges, n > FFN_STAGE_ROWS_MAX ? 3 : n);
+    layer l = make_layer(kernel, edges, n);
     const bool good = expand_holds(kernel, &l, why) && fused_holds(kernel, &l, why);
     free_layer(&l);
     return good;

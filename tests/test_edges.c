@@ -268,8 +268,9 @@ Test(edges, are_returned_by_every_isa_in_every_lane_and_tail) {
             char why[EDGES_WHY_BYTES];
             ffn_context *context;
             ffn_kernel *kernel = open_kernel(&spec, isa, n, &context);
-            cr_expect(edges_hold(kernel, &list.cases[i], n, row ? row->lanes : 16, why), "%s: %s", ffn_isa_name(isa),
-                      why);
+            cr_expect(edges_activate_hold(kernel, &list.cases[i], n, row ? row->lanes : 16, why), "%s: %s",
+                      ffn_isa_name(isa), why);
+            cr_expect(edges_hidden_hold(kernel, &list.cases[i], n == 1 ? 1 : 3, why), "%s: %s", ffn_isa_name(isa), why);
             ffn_kernel_destroy(kernel);
             ffn_context_destroy(context);
         }
