@@ -33,7 +33,7 @@ typedef struct verdict {
     int64_t n;
     ffn_kernel_info info;
     ffn_verify_report report;
-    const accuracy *activation;
+    const accuracy_found *activation;
     ffn_status status;
     ffn_diag diag;
 } verdict;
@@ -77,9 +77,9 @@ static void accuracy_json(const verdict *v, json_line *line) {
     if (!v->activation->measured)
         return;
     json_number(line, fast ? "act_error" : "act_ulp", worst->error);
-    json_number(line, fast ? "act_error_at" : "act_ulp_at", (double)worst->g);
+    json_float(line, fast ? "act_error_at" : "act_ulp_at", worst->g);
     if (ffn_spec_gated(v->spec))
-        json_number(line, fast ? "act_error_at_up" : "act_ulp_at_up", (double)worst->u);
+        json_float(line, fast ? "act_error_at_up" : "act_ulp_at_up", worst->u);
     if (!fast)
         json_number(line, "act_subnormal", v->activation->subnormal.error);
     json_integer(line, "act_nan", v->activation->nan);
@@ -110,9 +110,10 @@ static bool print_json(const verdict *v) {
 }
 
 static report_table table_for(const ffn_spec *specs, int count) {
-    static report_column columns[] = {{"spec", 0, false},      {"isa", 8, false},    {"n", 4, true},
-                                      {"max error", 10, true}, {"bound", 10, true},  {"bits", 16, false},
-                                      {"ms", 8, true},         {"verdict", 0, false}};
+    static report_column columns[] = {{"spec", 0, false},      {"isa", 8, false},   {"n", 4, true},
+                                      {"max error", 10, true}, {"bound", 10, true}, {"activation", 12, true},
+                                      {"at", 10, true},        {"bits", 16, false}, {"ms", 8, true},
+                                      {"verdict", 0, false}};
     int width = 0;
     for (int i = 0; i < count; i++) {
         char name[FFN_SPEC_NAME_BYTES] = "";
@@ -131,10 +132,14 @@ static void print_line(const verdict *v, report_table *table) {
     report_cell(table, "%lld", (long long)v->n);
     report_cell(table, "%.3g", v->report.max_error);
     report_cell(table, "%.3g", v->report.error_bound);
-    if (v->activation->measured)
-        report_cell(table, v->spec->accuracy == FFN_FAST ? "%.2g" : "%.3g ULP", v->activation->worst.error);
-    else
+    const accuracy_place *worst = &v->activation->worst;
+    if (v->activation->measured) {
+        report_cell(table, v->spec->accuracy == FFN_FAST ? "%.2g" : "%.3g ULP", worst->error);
+        report_cell(table, "%.4g", (double)worst->g);
+    } else {
         report_cell(table, "-");
+        report_cell(table, "-");
+    }
     report_cell(table, "%016llx", (unsigned long long)v->report.bits);
     report_cell(table, "%.2f", v->report.ms);
     report_cell(table, "%s", v->status ? v->diag.text : "passed");
@@ -144,7 +149,7 @@ static void print_line(const verdict *v, report_table *table) {
 static int verify_isa(settings *s, const accuracy_sample *sample, ffn_isa isa, const option_counts *n, uint64_t *bits) {
     const ffn_spec *spec = sample->spec;
     ffn_diag diag = {0}, beyond = {0};
-    accuracy activation = {0};
+    accuracy_found activation = {0};
     ffn_status exact = FFN_OK; /* of the activation: what all rows of this ISA have */
     cmd_kernel kernel;
     /* Never: so that a kernel that fails is there to be reported on, number of rows by number of rows. */

@@ -85,9 +85,9 @@ static void count(accuracy_place *place, double error, float g, float u) {
         *place = (accuracy_place){error, g, u};
 }
 
-ffn_status accuracy_measure(const accuracy_sample *sample, const ffn_kernel *kernel, int64_t n, accuracy *measured,
-                            ffn_diag *diag) {
-    *measured = (accuracy){.measured = true};
+ffn_status accuracy_measure(const accuracy_sample *sample, const ffn_kernel *kernel, int64_t n,
+                            accuracy_found *measured, ffn_diag *diag) {
+    *measured = (accuracy_found){.measured = true};
     ffn_status status = ffn_kernel_activate(kernel, n, sample->count, sample->g, sample->u, sample->out, diag);
     if (status)
         return status;

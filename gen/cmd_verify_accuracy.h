@@ -22,7 +22,7 @@ typedef struct accuracy_place {
     float g, u;
 } accuracy_place;
 
-typedef struct accuracy {
+typedef struct accuracy_found {
     bool measured;
     /* Accurate ones and formulas: in units of the last place, where the value is normal; where f32 has infinity, 2^128
      * counts. Fast ones: absolute, over max(1, |x|), a gated one over its up factor too. */
@@ -30,13 +30,13 @@ typedef struct accuracy {
     accuracy_place subnormal; /* in smallest subnormals, where the value is below 2^-126 (a gated one's: below |u| + 1
                                  times that) */
     int64_t nan;              /* arguments where one of both is NaN and the other is not */
-} accuracy;
+} accuracy_found;
 
 ffn_status accuracy_sample_make(const ffn_spec *spec, accuracy_sample *sample, ffn_diag *diag);
 void accuracy_sample_free(accuracy_sample *sample);
 /* By the code that serves n rows. VERIFY_FAILED: a built-in activation is beyond its bound, at the argument that the
  * diag names; `measured` is filled all the same. */
-ffn_status accuracy_measure(const accuracy_sample *sample, const ffn_kernel *kernel, int64_t n, accuracy *measured,
-                            ffn_diag *diag);
+ffn_status accuracy_measure(const accuracy_sample *sample, const ffn_kernel *kernel, int64_t n,
+                            accuracy_found *measured, ffn_diag *diag);
 
 #endif

@@ -1,8 +1,10 @@
 /* formula_count.c: see formula_count.h */
 #include "formula_count.h"
 
-/* True if only fused multiply-adds take the node. */
+/* True if fused multiply-adds take the node, and nothing else does. */
 static bool folds(const formula_graph *graph, int32_t node) {
+    if (node == graph->result)
+        return false;
     for (int32_t i = node + 1; i < graph->count; i++) {
         const formula_node *const user = &graph->nodes[i];
         if (user->op != FORMULA_OP_FMA && (user->a == node || user->b == node || user->c == node))
