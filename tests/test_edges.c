@@ -109,9 +109,11 @@ static bool is_within(const edges_case *c, const meaning *m, int32_t i, exact_er
     const double up = fabs((double)c->u[i]), amplified = c->gated && up > 1 ? up + 1 : 1;
     if (error.wrong || isnan(error.value) || isinf(error.value))
         return !error.wrong;
-    if (c->accuracy == FFN_FAST)
-        return error.units * 0x1p-149 <=
-               1e-6 * fmax(1, fabs((double)c->g[i])) * (c->gated ? fmax(up, 1e-30) : 1) + amplified * 0x1p-149;
+    if (c->accuracy == FFN_FAST && isinf(c->g[i]))
+        return error.units == 0; /* a limit is exact */
+    if (c->accuracy == FFN_FAST &&
+        error.units * 0x1p-149 <= 1e-6 * fmax(1, fabs((double)c->g[i])) * (c->gated ? up + 1 : 1))
+        return true;
     if (error.ulps <= m->ulps)
         return true;
     const double value_units = ldexp(fabs(error.value), 149);
