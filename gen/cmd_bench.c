@@ -1,5 +1,6 @@
 /* cmd_bench.c: ffngen bench: specs and row counts -> what kernels, peers and the machine can do */
 #define _GNU_SOURCE
+#include "cmd_bench_activations.h"
 #include "cmd_bench_contract.h"
 #include "cmd_bench_spec.h"
 #include "options.h"
@@ -152,7 +153,7 @@ static int run(const cmd *command, int argc, char **argv) {
         .n = {3, {1, 16, 128}},
     };
     suite_options suite = {.minutes = 15};
-    bool whole = false;
+    bool whole = false, activations = false;
     const char *page = NULL;
     double limit = 0;
     bench_row *row = &s.sweep.row;
@@ -176,6 +177,7 @@ static int run(const cmd *command, int argc, char **argv) {
         {"suite", 0, OPTION_FLAG, &whole, NULL, "every preset, n, one and all threads, all peers: a page", NULL},
         {"page", 0, OPTION_TEXT, &page, "F.json", "the page of an earlier suite's JSON, to --output", NULL},
         {"output", 'o', OPTION_TEXT, &suite.output, "F.html", "of --suite (default bench.html), F.json beside", NULL},
+        {"activations", 0, OPTION_FLAG, &activations, NULL, "every activation alone: operations, ns a vector", NULL},
         {"minutes", 0, OPTION_SECONDS, &limit, "M", "of --suite, for all of it (default 15)", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
         {0}};
@@ -195,8 +197,12 @@ static int run(const cmd *command, int argc, char **argv) {
             return cmd_error(command, CMD_USAGE, "--page F.json: --output F.html is wanted with it, and no SPEC");
         return suite_page(command, page, suite.output);
     }
+    if (activations && (count > 0 || s.threads || s.vs || s.plot || s.all_presets || row->plan_changes))
+        return cmd_error(command, CMD_USAGE, "--activations: only --isa, --seconds and --json go with it");
     if (suite.output || limit > 0)
         return cmd_error(command, CMD_USAGE, "%s: of --suite", suite.output ? "--output" : "--minutes");
+    if (activations)
+        return cmd_isa_runs(command, row->isa) ? bench_activations(command, row->isa, row->seconds, s.json) : CMD_USAGE;
     s.threads = s.threads ? s.threads : "1";
     s.vs = s.vs ? s.vs : "openblas";
     if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
@@ -244,12 +250,13 @@ static int run(const cmd *command, int argc, char **argv) {
 
 const cmd cmd_bench = {
     "bench",
-    "SPEC... | --suite [options]",
+    "SPEC... | --suite | --activations [options]",
     "Measures kernels, the machine and peers in one process, in turns.",
     "\n  gflops        2 x multiply-adds of the true sizes, the activation not counted\n"
     "  %peak         of the rate of fused multiply-adds from registers, measured in the same rounds\n"
     "  %read         of the rate of reading a buffer as large as the weights\n"
     "  %roof         of max(bytes / read rate, flops / peak + the activation's own cost)\n"
+    "  act ns        the activation alone, in L1, for one vector of values\n"
     "  error         largest |y - y in double| over the largest |y|; beyond 1e-3 a row is an error\n"
     "  vs PEER       its median time over that of the kernel; 'missing' where the peer is not there (a note says why,\n"
     "                the exit status stays 0), 'wrong' where its output is (the exit status is 1)\n",

@@ -2,6 +2,8 @@
 #include "cmd_bench_row.h"
 #include "cmd_bench_contract.h"
 
+#include "cmd_bench_activations.h"
+
 #include "json.h"
 #include "machine.h"
 
@@ -167,6 +169,7 @@ static json_line row_line(const bench_row *row) {
                    {"load_ms", row->info.load_ms}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         json_number(&line, numbers[i].key, numbers[i].value);
+    json_integer(&line, "operations", bench_operations(&row->layer->spec));
     json_flag(&line, "cold", row->cold);
     json_text(&line, "source", cmd_origin_name(row->info.source));
     json_bits(&line, "bits", r->bits);
@@ -190,11 +193,11 @@ bool bench_row_json(const bench_row *row) {
 }
 
 report_table bench_row_table(const ffn_spec *specs, int count, const bench_peers *peers) {
-    enum { OWN = 11 };
+    enum { OWN = 12 };
     static report_column columns[OWN + BENCH_PEERS_MAX] = {
-        {"spec", 0, false},  {"isa", 8, false},    {"n", 4, true},     {"ms min", 9, true},
-        {"median", 9, true}, {"GFLOP/s", 7, true}, {"%peak", 6, true}, {"GB/s", 6, true},
-        {"%read", 6, true},  {"%roof", 6, true},   {"error", 7, true}};
+        {"spec", 0, false},  {"isa", 8, false},    {"n", 4, true},      {"ms min", 9, true},
+        {"median", 9, true}, {"GFLOP/s", 7, true}, {"%peak", 6, true},  {"GB/s", 6, true},
+        {"%read", 6, true},  {"%roof", 6, true},   {"act ns", 6, true}, {"error", 7, true}};
     static char titles[BENCH_PEERS_MAX][16];
     int width = 0;
     for (int i = 0; i < count; i++) {
@@ -233,6 +236,7 @@ void bench_row_line(const bench_row *row, report_table *table) {
     report_cell(table, "%.1f", r->weight_gbs);
     percent_cell(table, r->fraction_of_read);
     percent_cell(table, r->fraction_of_roof);
+    report_cell(table, "%.2f", r->act_ns_per_vector);
     report_cell(table, "%.1g", r->max_error);
     for (int i = 0; i < row->peers->count; i++) {
         if (r->peers[i].timed)

@@ -1,5 +1,6 @@
 /* cmd_list.c: ffngen list: the tables of presets, activations and ISAs */
 #include "cmd.h"
+#include "cmd_bench_activations.h"
 #include "isa.h"
 #include "json.h"
 #include "machine.h"
@@ -42,18 +43,28 @@ static void list_presets(listing *list) {
     }
 }
 
+/* Of a vector; a form that is the same one in both accuracies costs the same. 0 without memory. */
+static int operations_of(const ffn_activation *activation, uint32_t accuracy) {
+    ffn_spec spec = {.accuracy = accuracy};
+    snprintf(spec.activation, sizeof spec.activation, "%s", activation->name);
+    return bench_operations(&spec);
+}
+
 static void list_activations(listing *list) {
-    static const report_column columns[] = {
-        {"activation", 0, false}, {"parameters", 0, false}, {"of", 0, false}, {"formula", 0, false}};
+    static const report_column columns[] = {{"activation", 0, false}, {"parameters", 0, false}, {"of", 0, false},
+                                            {"operations", 0, true},  {"fast", 0, true},        {"formula", 0, false}};
     if (!list->json)
         list->table = report_begin(columns, COUNT(columns), true);
     const ffn_activation *activation;
     for (size_t i = 0; (activation = ffn_activation_at(i)) != NULL && !list->failed; i++) {
+        const int operations = operations_of(activation, FFN_ACCURATE), fast = operations_of(activation, FFN_FAST);
         if (list->json) {
             json_line line = json_begin();
             json_text(&line, "activation", activation->name);
             json_text(&line, "parameters", activation->parameters);
             json_flag(&line, "gated", activation->gated);
+            json_integer(&line, "operations", operations);
+            json_integer(&line, "operations_fast", fast);
             json_text(&line, "formula", activation->formula);
             json_text(&line, "notes", activation->notes);
             list->failed = !json_end(&line);
@@ -62,6 +73,8 @@ static void list_activations(listing *list) {
         report_cell(&list->table, "%s", activation->name);
         report_cell(&list->table, "%s", *activation->parameters ? activation->parameters : "-");
         report_cell(&list->table, "%s", activation->gated ? "g, u" : "x");
+        report_cell(&list->table, "%d", operations);
+        report_cell(&list->table, "%d", fast);
         report_cell(&list->table, "%s", activation->formula);
     }
 }

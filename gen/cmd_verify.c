@@ -1,7 +1,9 @@
 /* cmd_verify.c: ffngen verify: specs -> a verdict for each ISA of this machine and each number of rows
  *
- * Beside the checks of ffn_kernel_verify, the digests of one (spec, n) must be the same for every ISA. */
+ * Beside the checks of ffn_kernel_verify, the digests of one (spec, n) must be the same for every ISA, and the
+ * activation of each is measured against the formula in double. */
 #include "cmd.h"
+#include "cmd_verify_accuracy.h"
 #include "ffn_blas.h"
 #include "json.h"
 #include "machine.h"
@@ -31,6 +33,7 @@ typedef struct verdict {
     int64_t n;
     ffn_kernel_info info;
     ffn_verify_report report;
+    const accuracy_found *activation;
     ffn_status status;
     ffn_diag diag;
 } verdict;
@@ -67,6 +70,21 @@ static option_counts rows_to_try(const settings *s, const ffn_spec *spec) {
     return n;
 }
 
+/* "act_ulp" and where, or "act_error" of a fast one; nothing where there was no kernel to measure. */
+static void accuracy_json(const verdict *v, json_line *line) {
+    const bool fast = v->spec->accuracy == FFN_FAST;
+    const accuracy_place *worst = &v->activation->worst;
+    if (!v->activation->measured)
+        return;
+    json_number(line, fast ? "act_error" : "act_ulp", worst->error);
+    json_float(line, fast ? "act_error_at" : "act_ulp_at", worst->g);
+    if (ffn_spec_gated(v->spec))
+        json_float(line, fast ? "act_error_at_up" : "act_ulp_at_up", worst->u);
+    if (!fast)
+        json_number(line, "act_subnormal", v->activation->subnormal.error);
+    json_integer(line, "act_nan", v->activation->nan);
+}
+
 static bool print_json(const verdict *v) {
     char spec[FFN_SPEC_TEXT_BYTES] = "", plan[PLAN_TEXT_BYTES];
     ffn_spec_format(v->spec, spec, sizeof spec, NULL);
@@ -81,6 +99,7 @@ static bool print_json(const verdict *v) {
     json_number(&line, "worst_case_share", v->report.worst_case_share);
     json_integer(&line, "compared", v->report.compared);
     json_bits(&line, "bits", v->report.bits);
+    accuracy_json(v, &line);
     json_number(&line, "verify_ms", v->report.ms);
     json_number(&line, "compile_ms", v->info.compile_ms);
     json_text(&line, "source", cmd_origin_name(v->info.source));
@@ -92,9 +111,10 @@ static bool print_json(const verdict *v) {
 }
 
 static report_table table_for(const ffn_spec *specs, int count) {
-    static report_column columns[] = {{"spec", 0, false},      {"isa", 8, false},    {"n", 4, true},
-                                      {"max error", 10, true}, {"bound", 10, true},  {"bits", 16, false},
-                                      {"ms", 8, true},         {"verdict", 0, false}};
+    static report_column columns[] = {{"spec", 0, false},      {"isa", 8, false},   {"n", 4, true},
+                                      {"max error", 10, true}, {"bound", 10, true}, {"activation", 12, true},
+                                      {"at", 10, true},        {"bits", 16, false}, {"ms", 8, true},
+                                      {"verdict", 0, false}};
     int width = 0;
     for (int i = 0; i < count; i++) {
         char name[FFN_SPEC_NAME_BYTES] = "";
@@ -113,14 +133,25 @@ static void print_line(const verdict *v, report_table *table) {
     report_cell(table, "%lld", (long long)v->n);
     report_cell(table, "%.3g", v->report.max_error);
     report_cell(table, "%.3g", v->report.error_bound);
+    const accuracy_place *worst = &v->activation->worst;
+    if (v->activation->measured) {
+        report_cell(table, v->spec->accuracy == FFN_FAST ? "%.2g" : "%.3g ULP", worst->error);
+        report_cell(table, "%.4g", (double)worst->g);
+    } else {
+        report_cell(table, "-");
+        report_cell(table, "-");
+    }
     report_cell(table, "%016llx", (unsigned long long)v->report.bits);
     report_cell(table, "%.2f", v->report.ms);
     report_cell(table, "%s", v->status ? v->diag.text : "passed");
 }
 
 /* Every n on one ISA. `bits` holds the digests of the ISA before, or 0 where there is none yet. */
-static int verify_isa(settings *s, const ffn_spec *spec, ffn_isa isa, const option_counts *n, uint64_t *bits) {
-    ffn_diag diag = {0};
+static int verify_isa(settings *s, const accuracy_sample *sample, ffn_isa isa, const option_counts *n, uint64_t *bits) {
+    const ffn_spec *spec = sample->spec;
+    ffn_diag diag = {0}, beyond = {0};
+    accuracy_found activation = {0};
+    ffn_status exact = FFN_OK; /* of the activation: what all rows of this ISA have */
     cmd_kernel kernel;
     /* Never: so that a kernel that fails is there to be reported on, number of rows by number of rows. */
     const ffn_options options = {.isa = isa, .verify = FFN_VERIFY_NEVER, .store = cmd_store(s->store)};
@@ -128,7 +159,7 @@ static int verify_isa(settings *s, const ffn_spec *spec, ffn_isa isa, const opti
         return cmd_diag(s->command, &diag);
     int status = CMD_OK;
     for (int i = 0; i < n->count && !ferror(stdout); i++) {
-        verdict v = {.spec = spec, .kernel = &kernel, .n = n->values[i]};
+        verdict v = {.spec = spec, .kernel = &kernel, .n = n->values[i], .activation = &activation};
         if (isa != FFN_ISA_PORTABLE)
             v.status = ffn_kernel_prepare(kernel.kernel, v.n, &v.diag);
         if (!v.status && *v.diag.text)
@@ -137,6 +168,12 @@ static int verify_isa(settings *s, const ffn_spec *spec, ffn_isa isa, const opti
         v.info.isa = isa; /* asked for: what could not be built has not passed either */
         if (!v.status)
             v.status = ffn_kernel_verify(kernel.kernel, v.n, s->product, &v.report, &v.diag);
+        if (!v.status && !activation.measured)
+            exact = accuracy_measure(sample, kernel.kernel, v.n, &activation, &beyond);
+        if (!v.status && exact) {
+            v.status = exact;
+            v.diag = beyond;
+        }
         if (!v.status && bits[i] && bits[i] != v.report.bits) {
             v.status = FFN_VERIFY_FAILED;
             snprintf(v.diag.text, sizeof v.diag.text, "the bits differ from those of the ISA before");
@@ -157,12 +194,17 @@ static int verify_spec(settings *s, const ffn_spec *spec) {
     option_counts n = rows_to_try(s, spec);
     uint64_t bits[OPTION_COUNTS_MAX] = {0};
     int status = CMD_OK;
+    accuracy_sample sample;
+    ffn_diag diag = {0};
+    if (accuracy_sample_make(spec, &sample, &diag))
+        return cmd_diag(s->command, &diag);
     for (ffn_isa isa = FFN_ISA_PORTABLE; isa < FFN_ISA_COUNT && !ferror(stdout); isa++) {
         if (s->isa != FFN_ISA_AUTO ? isa != s->isa : !ffn_isa_supported(isa))
             continue;
-        int done = verify_isa(s, spec, isa, &n, bits);
+        int done = verify_isa(s, &sample, isa, &n, bits);
         status = done ? done : status;
     }
+    accuracy_sample_free(&sample);
     return status;
 }
 
@@ -200,6 +242,8 @@ static int run(const cmd *command, int argc, char **argv) {
 const cmd cmd_verify = {"verify",
                         "SPEC... [options]",
                         "Checks kernels against the portable kernel, libm and OpenBLAS.",
-                        "\nEvery ISA this machine runs and every number of rows is a line; status 1 if one failed.\n",
+                        "\nEvery ISA this machine runs and every number of rows is a line; status 1 if one failed.\n"
+                        "activation: its largest error against the formula in double, in units of the last place (a\n"
+                        "fast one's: over max(1, |x|)); a built-in one beyond its bound has failed.\n",
                         run,
                         false};

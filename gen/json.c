@@ -39,6 +39,13 @@ void json_number(json_line *line, const char *key, double value) {
     added(line, number(line->object, key, value));
 }
 
+void json_float(json_line *line, const char *key, float value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", (double)value);
+    added(line,
+          isfinite(value) ? cJSON_AddRawToObject(line->object, key, text) : cJSON_AddNullToObject(line->object, key));
+}
+
 static cJSON *group_of(const json_line *line, const char *group) {
     cJSON *object = cJSON_GetObjectItemCaseSensitive(line->object, group);
     return object ? object : cJSON_AddObjectToObject(line->object, group);

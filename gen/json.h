@@ -17,7 +17,9 @@ void json_flag(json_line *line, const char *key, bool value);
 void json_integer(json_line *line, const char *key, int64_t value);
 /* With 6 digits; null where it is not finite, since JSON has no such number. */
 void json_number(json_line *line, const char *key, double value);
-/* The same inside the object `group` of the line, made when first named. */
+/* With 9 digits, which read back as the same f32; null as above. */
+void json_float(json_line *line, const char *key, float value);
+/* With 6 digits inside the object `group` of the line, made when first named. */
 void json_number_in(json_line *line, const char *group, const char *key, double value);
 void json_text_in(json_line *line, const char *group, const char *key, const char *value);
 /* "0x0123456789abcdef": more digits than a JSON number holds. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # NEON kernels, run: libffn is cross-built for AArch64, images are made on this machine, and under the emulator
 #   - each gives the bits of the portable kernel, wherever its pages lie (programs/aarch64_kernels.c);
+#   - each activation has the edge values of docs/edges.md, in every lane (programs/aarch64_edges.c);
 #   - a tenth of all shapes up to 67 x 67 gives the bits that this machine's own kernels gave (programs/neon_images.c).
 # Exit status 77: no cross compiler, no emulator or no xxHash here.
 #   aarch64.sh FFNGEN NEON_IMAGES [CMAKE]
@@ -50,6 +51,12 @@ done <<'END_OF_IMAGES'
 37 d5-f3-mish
 END_OF_IMAGES
 "$emulator" "$work"/aarch64_kernels "${images[@]}"
+
+"$neon_images" edges "$work"/edges
+edges=("$root"/tests/support_edges.c "$root"/tests/support_edges_kernel.c)
+$cc "${flags[@]}" -static "$root"/tests/programs/aarch64_edges.c "${edges[@]}" "$support" \
+    "$work"/build/libffn_internal.a -lm -lpthread -o "$work"/aarch64_edges
+"$emulator" "$work"/aarch64_edges "$root"/docs/edges.md "$work"/edges
 
 # The shared library, as a program links it.
 $cc "${flags[@]}" "$root"/tests/programs/aarch64_shapes.c "$support" -L"$work"/build -lffn -Wl,-rpath,"$work"/build \

@@ -36,39 +36,6 @@ bool graph_is_sound(const formula_graph *graph) {
     return types[graph->nodes[graph->result].op][RESULT] == FORMULA_FLOAT;
 }
 
-int32_t graph_operations(const formula_graph *graph) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < graph->count; i++) {
-        const formula_node *const node = &graph->nodes[i];
-        const formula_node *const test = &graph->nodes[node->a];
-        switch ((formula_op)node->op) {
-        case FORMULA_OP_NUMBER:
-        case FORMULA_OP_WORD:
-        case FORMULA_OP_ARGUMENT:
-        case FORMULA_OP_BITS:
-        case FORMULA_OP_FLOAT:
-            break;
-        case FORMULA_OP_SELECT:
-            count += !(test->op == FORMULA_OP_LT &&
-                       ((test->a == node->b && test->b == node->c) || (test->a == node->c && test->b == node->b)));
-            break;
-        case FORMULA_OP_NEG: {
-            bool folds = true;
-            for (int32_t k = i + 1; k < graph->count; k++) {
-                const formula_node *const user = &graph->nodes[k];
-                if (user->op != FORMULA_OP_FMA && (user->a == i || user->b == i || user->c == i))
-                    folds = false;
-            }
-            count += !folds;
-            break;
-        }
-        default:
-            count++;
-        }
-    }
-    return count;
-}
-
 void fill_values(uint64_t *state, float *values, int32_t count) {
     static const float special[] = {0.0f,    -0.0f,    INFINITY,  -INFINITY,  NAN,   1.0f,    -1.0f, FLT_MAX, -FLT_MAX,
                                     FLT_MIN, -FLT_MIN, 0x1p-149f, -0x1p-149f, 88.8f, -104.5f, 0.5f,  -9.5f,   -13.2f};

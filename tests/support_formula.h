@@ -68,10 +68,6 @@ static inline double random_between(uint64_t *state, double low, double high) {
 /* Operands before users and of the right type, no two nodes equal, none that the result does not need. */
 bool graph_is_sound(const formula_graph *graph);
 
-/* Instructions on the arithmetic pipes: a comparison and its select are one where they are a minimum or maximum, and a
- * negation is part of the fma that takes it. */
-int32_t graph_operations(const formula_graph *graph);
-
 /* Zeros, infinities, NaN, limits and bends first, then numbers of all sizes. */
 void fill_values(uint64_t *state, float *values, int32_t count);
 

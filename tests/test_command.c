@@ -49,6 +49,8 @@ static const struct bad_usage {
     {{"bench", "d64-f256-relu", "--threads", "0"}, {"--threads"}},
     {{"bench", "d64-f256-relu", "--json", "--plan", "f_blok=3"}, {"f_blok", "f_block"}},
     {{"bench", "d64-f256-relu", "--json", "--plan", "tiles=6y2"}, {"6y2"}},
+    {{"bench", "d64-f256-relu", "--activations"}, {"--activations", "--isa"}},
+    {{"bench", "--activations", "--threads", "2"}, {"--activations", "--isa"}},
     {{"run"}, {"no SPEC"}},
     {{"run", "d64-f256-relu", "more"}, {"more"}},
     {{"run", "d64-f256-relu", "--map", "w1=a"}, {"--weights"}},
@@ -244,6 +246,7 @@ static void check_measurement(const cJSON *line) {
     number(line, "compile_ms");
     number(line, "verify_ms");
     number(line, "load_ms");
+    cr_assert_eq(number(line, "operations"), 1);
     cr_assert_gt(number(cJSON_GetObjectItemCaseSensitive(line, "vs"), "openblas"), 0);
     const cJSON *peers = cJSON_GetObjectItemCaseSensitive(line, "peers");
     snprintf(peer_name, sizeof peer_name, "%s", text(peers, "openblas"));

@@ -2,11 +2,13 @@
  * machine's own kernels compute
  *
  *   neon_images PART PARTS FILE
+ *   neon_images edges FILE          instead an image for every case of docs/edges.md, without digests
  *
  * The digests are those of the portable kernel; the code of every ISA of this CPU must agree before they are written.
  * Every shape has one activation, biases and n class, which turn with the shapes: all activations meet all classes. */
 #include "ffngen.h"
 #include "neon_record.h"
+#include "support_edges.h"
 
 enum { SIZE_MAX_TESTED = 67, ACTIVATIONS_MAX = 64 };
 
@@ -89,7 +91,26 @@ static void spec_text(int64_t i, int64_t d_model, int64_t d_ff, size_t activatio
     snprintf(text, text_bytes, "d%lld-f%lld-%s%s", (long long)d_model, (long long)d_ff, row->name, bias);
 }
 
+/* What they return is compared with the document where they run. */
+static int write_edges(const char *path) {
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL, "%s", path);
+    edges_list list = edges_make();
+    for (int32_t i = 0; i < list.count; i++) {
+        const ffn_spec spec = edges_spec(&list, i);
+        ffn_bytes image = image_of(&spec, FFN_N_1);
+        const uint32_t bytes = (uint32_t)image.bytes;
+        EXPECT(fwrite(&bytes, sizeof bytes, 1, file) == 1 && fwrite(image.data, bytes, 1, file) == 1, "write");
+        image.release(image.data);
+    }
+    edges_free(&list);
+    EXPECT(fclose(file) == 0, "%s", path);
+    return 0;
+}
+
 int main(int count, char **words) {
+    if (count == 3 && strcmp(words[1], "edges") == 0)
+        return write_edges(words[2]);
     if (count != 4)
         return 2;
     const int64_t part = atoi(words[1]), parts = atoi(words[2]);
