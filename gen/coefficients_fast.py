@@ -200,7 +200,8 @@ if __name__ == "__main__":
 
     x = chebyshev(-17, 0)
     e1, w1 = np.exp(x), 1.7580993e6 / np.maximum(1, np.abs(x))
-    powers("e^x for elu, selu", 5, 2, x, e1, lambda y: (y - e1) * w1, w1, -17.0)
+    powers("e^x for elu", 5, 2, x, e1, lambda y: (y - e1) * w1, w1, -17.0)
+    powers("e^x for selu", 7, 1, x, e1, lambda y: (y - e1) * w1, w1, -17.0)
 
     x2 = chebyshev(-16.5, 9.5)
     r = 0.5**0.5
