@@ -385,10 +385,13 @@ static double built_in_error(const activation_row *row, double value, double u) 
     return value == 0 && scale == 1 ? 0 : row->ulps * ulp_of(value) + scale * 0x1p-149;
 }
 
-/* 1e-6 max(1, |x|). A gated one multiplies it by its other factor, which rounds, as the product does. */
-static double fast_error(const activation_row *row, double value, double g, double u) {
-    const double error = FAST_ERROR * fmax(1, fabs(g));
-    return row->shown.gated ? error * (fabs(u) + 1) + 2 * ulp_of(value) : error;
+/* 1e-6 max(1, |x|), for elu times its alpha. A gated one multiplies it by its other factor, which rounds, as the
+ * product does. */
+static double fast_error(const activation_text *parsed, double value, double g, double u) {
+    const bool scaled = strcmp(parsed->row->shown.name, "elu") == 0;
+    const double scale = scaled ? fmax(1, fabs((double)parsed->parameters[0])) : 1;
+    const double error = FAST_ERROR * fmax(1, fabs(g)) * scale;
+    return parsed->row->shown.gated ? error * (fabs(u) + 1) + 2 * ulp_of(value) : error;
 }
 
 ffn_status formula_reference(const char *activation, uint32_t accuracy, double g, double u, double *value,
@@ -419,7 +422,7 @@ ffn_status formula_reference(const char *activation, uint32_t accuracy, double g
     else if (isinf(answer.low) || isinf(answer.high) || isinf(*value))
         *bound = INFINITY;
     else if (parsed.row)
-        *bound = accuracy == FFN_FAST && activation_fast(parsed.row) != NULL ? fast_error(parsed.row, *value, g, u)
+        *bound = accuracy == FFN_FAST && activation_fast(parsed.row) != NULL ? fast_error(&parsed, *value, g, u)
                                                                              : built_in_error(parsed.row, *value, u);
     else
         *bound = fmax(answer.high - *value, *value - answer.low) * (1 + 0x1p-20);
