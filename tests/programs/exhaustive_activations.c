@@ -15,10 +15,10 @@
 #include <time.h>
 
 #include "exhaustive_sweep.h"
-#include "formula_count.h"
 #include "expect.h"
 #include "ffngen.h"
 #include "formula_ast.h"
+#include "formula_count.h"
 #include "support_formula.h"
 
 enum { TEXT_MAX = 64, NAMES_MAX = 64 };
