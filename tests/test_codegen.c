@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <elf.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +49,10 @@ static void look(const asm_loop *loop, void *self) {
     seen *s = self;
     bool tile = strstr(loop->function, "_tile_") != NULL;
     s->tiles += tile;
-    /* LLVM 16 to 18 hoist the activation's constants out of its loop and reload them from the stack. */
-    bool judged = tile || atoi(ffngen_llvm_version()) >= 19;
-    if (loop->stack && judged) {
+    /* An activation alone: constants that find no register (NEON, gelu: three of thirty) are loaded again, which costs
+     * what x86 code pays for all of them. LLVM 16 to 18 hoist more of them. */
+    const int allowed = tile ? 0 : atoi(ffngen_llvm_version()) >= 19 ? 4 : INT_MAX;
+    if (loop->stack > allowed) {
         s->spilled++;
         fprintf(stderr, "%s %s %s: a loop of %s has %d FMAs and %d stack accesses\n", s->spec, ffn_isa_name(s->isa),
                 ffn_n_class_name(s->n_class), loop->function, loop->fmas, loop->stack);
