@@ -2,11 +2,11 @@
 
     python3 gen/coefficients.py > gen/coefficients.txt          needs mpmath and sollya; a minute or two
 
-A set of polynomials is fitted by coefficients.sollya, the two sides of a quotient here. A row of the output is: coefficient, value in
-functions.def, and where the fit gives another one, that and the distance in units of the last place. Sets whose last digits
-are not the fit's stand in WHY; for any other a difference ends the run. The error of a set is that of the function it makes, all
-arithmetic exact, for the coefficients as they stand in functions.def: a bound by sollya's supnorm over the whole interval, no
-sample. tests/test_coefficients.c compares functions.def with the output.
+Polynomials are fitted by coefficients.sollya, the two sides of a quotient here. A row of the output is: coefficient, value
+in functions.def, and where the fit gives another one, that and the distance in units of the last place. Sets whose last
+digits are not the fit's stand in WHY; for any other a difference ends the run. The error of a set is that of the function
+it makes, all arithmetic exact, for the coefficients as they stand in functions.def: a bound by sollya's supnorm over the
+whole interval, no sample. tests/test_coefficients.c compares functions.def with the output.
 
 The tails of erfc and of the normal distribution: f(a) = P(a) / (c a P(a) + R(a)), c = 1 / lim a f(a), so that for large a a
 rounding error of P cancels. The fit is linear once multiplied out; reweighting (Lawson) makes the largest relative error
@@ -23,8 +23,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ERF_SCALE = mp.mpf(91) / 60
 
 WHY = {
-    "exp2_slope45": "By search: random last digits near the fit's, tried on the floats where errors are large, for a small largest error of silu,"
-                    " swish and gelu_tanh, and results of silu and gelu_tanh below 2^-126 within one smallest subnormal.",
+    "exp2_slope45": "By search: random last digits near the fit's, tried on the floats where errors are large, for a small"
+                    " largest error of silu, swish and gelu_tanh,\n  and for results of silu and gelu_tanh below 2^-126"
+                    " within one smallest subnormal.",
     "erf near": "No search: the fit's first was rounded to 24 bits before 1 was taken from it.",
     "erfc near": "No search: a slip of the pen in the second.",
 }
@@ -50,8 +51,8 @@ class Polynomial:
 
 
 class Quotient:
-    """P / (c a P + R), P and R in `where`, times `scale`; `order`: which coefficient is rounded when, (0, j) of P, (1, j) of R; `known`:
-    given ones."""
+    """P / (c a P + R), P and R in `where`, both times `scale`. (0, j) is a coefficient of P, (1, j) one of R; `order`: which is
+    rounded when; `known`: given ones."""
 
     def __init__(self, where, title, f, exact, c, low, high, degrees, order, known, points, rounds, scale=1):
         self.where, self.title, self.f, self.exact, self.c, self.low, self.high = where, title, f, exact, f32(c), low, high
@@ -129,29 +130,31 @@ ERFCX, ERFCX_EXACT = "exp(x^2) * erfc(x)", lambda a: mp.exp(a * a) * mp.erfc(a)
 MILLS, MILLS_EXACT = "exp(x^2 / 2) * erfc(x / sqrt(2)) / 2", lambda a: mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
 
 SETS = (
-    Polynomial(["exp2_slope"], "2^f = 1 + f P(f), degree 6", "exp2_slope", range(6, 0, -1), "x", "1 + x * P", "2^x", "-0.5002", "0.5002"),
-    Polynomial(["exp2_slope45"], "2^f = 1 + f P(f) / 2^45, degree 6", "exp2_slope", range(6, 0, -1), "x", "1 + x * 1b-45 * P", "2^x",
-               "-0.5002", "0.5002", lambda power: 2**45),
-    Polynomial(["expm1_fraction"], "e^r - 1 = r + r^2 P(r), degree 6", "expm1_fraction", range(5, 0, -1), "x", "x + x^2 * P", "expm1(x)",
-               "-0.347", "0.347"),
-    Polynomial(["log1p_fraction"], "log(1 + f) = f + f^2 P(f), degree 10", "log1p_fraction", range(9, 0, -1), "x", "x + x^2 * P",
-               "log1p(x)", "-0.3334", "0.33334"),
-    Polynomial(["tanh", "p"], "(e^(2 h) - 1) / 2 = h + h^2 P(h), degree 6: expm1_fraction's in 2 h", "expm1_fraction", range(5, 0, -1), "x",
-               "x + x^2 * P", "expm1(2 * x) / 2", "-0.1735", "0.1735", lambda power: 2**power),
-    Polynomial(["softplus", "q"], "log(1 + t) = t + t^2 P(t), degree 10", "softplus", range(9, 0, -1), "x", "x + x^2 * P", "log1p(x)", "0",
-               "1"),
-    Polynomial(["erf", "near"], "erf(x) = x + x P(x^2), degree 6 in x^2", "erf", range(6, -1, -1), "x^2", "x + x * P", "erf(x)", "0",
-               "0.9", less=1),
-    Quotient([["erfcx_numerator"], ["erfcx_denominator"]], "e^(a^2) erfc(a) = P(a) / (sqrt(pi) a P(a) + R(a)), degrees 4 and 4", ERFCX,
-             ERFCX_EXACT, mp.sqrt(mp.pi), "0", "10.1", (4, 4), WHOLE, {(0, 0): mp.mpf(1), (1, 0): mp.mpf(1)}, 100, 25, ERF_SCALE),
-    Polynomial(["erfc", "near"], "erfc(x) = 1 - x P(x^2), degree 4 in x^2", "erfc", range(9, 0, -2), "x^2", "1 - x * P", "erfc(x)", "-0.5",
-               "0.5"),
-    Quotient([["erfc", "p"], ["erfc", "u"]], "e^(a^2) erfc(a) = P(a) / (sqrt(pi) a P(a) + R(a)), degrees 4 and 3", ERFCX, ERFCX_EXACT,
-             mp.sqrt(mp.pi), "0.49", "10.1", (4, 3), TAIL, {(0, 0): mp.mpf(1)}, 80, 18),
-    Polynomial(["gelu", "near"], "x Phi(x) = x / 2 + x^2 P(x^2), degree 4 in x^2", "gelu", range(10, 0, -2), "x^2", "x / 2 + x^2 * P",
-               "x * erfc(-x / sqrt(2)) / 2", "-0.7", "0.7"),
-    Quotient([["gelu", "n"], ["gelu", "u"]], "e^(a^2/2) Phi(-a) = P(a) / (sqrt(2 pi) a P(a) + R(a)), degrees 4 and 3", MILLS, MILLS_EXACT,
-             mp.sqrt(2 * mp.pi), "0.69", "14.4", (4, 3), TAIL, {(0, 0): mp.mpf("0.5")}, 80, 18),
+    Polynomial(["exp2_slope"], "2^f = 1 + f P(f), degree 6", "exp2_slope", range(6, 0, -1), "x", "1 + x * P", "2^x",
+               "-0.5002", "0.5002"),
+    Polynomial(["exp2_slope45"], "2^f = 1 + f P(f) / 2^45, degree 6", "exp2_slope", range(6, 0, -1), "x",
+               "1 + x * 1b-45 * P", "2^x", "-0.5002", "0.5002", lambda power: 2**45),
+    Polynomial(["expm1_fraction"], "e^r - 1 = r + r^2 P(r), degree 6", "expm1_fraction", range(5, 0, -1), "x",
+               "x + x^2 * P", "expm1(x)", "-0.347", "0.347"),
+    Polynomial(["log1p_fraction"], "log(1 + f) = f + f^2 P(f), degree 10", "log1p_fraction", range(9, 0, -1), "x",
+               "x + x^2 * P", "log1p(x)", "-0.3334", "0.33334"),
+    Polynomial(["tanh", "p"], "(e^(2 h) - 1) / 2 = h + h^2 P(h), degree 6: expm1_fraction's in 2 h", "expm1_fraction",
+               range(5, 0, -1), "x", "x + x^2 * P", "expm1(2 * x) / 2", "-0.1735", "0.1735", lambda power: 2**power),
+    Polynomial(["softplus", "q"], "log(1 + t) = t + t^2 P(t), degree 10", "softplus", range(9, 0, -1), "x",
+               "x + x^2 * P", "log1p(x)", "0", "1"),
+    Polynomial(["erf", "near"], "erf(x) = x + x P(x^2), degree 6 in x^2", "erf", range(6, -1, -1), "x^2", "x + x * P",
+               "erf(x)", "0", "0.9", less=1),
+    Quotient([["erfcx_numerator"], ["erfcx_denominator"]],
+             "e^(a^2) erfc(a) = P(a) / (sqrt(pi) a P(a) + R(a)), degrees 4 and 4", ERFCX, ERFCX_EXACT, mp.sqrt(mp.pi),
+             "0", "10.1", (4, 4), WHOLE, {(0, 0): mp.mpf(1), (1, 0): mp.mpf(1)}, 100, 25, ERF_SCALE),
+    Polynomial(["erfc", "near"], "erfc(x) = 1 - x P(x^2), degree 4 in x^2", "erfc", range(9, 0, -2), "x^2", "1 - x * P",
+               "erfc(x)", "-0.5", "0.5"),
+    Quotient([["erfc", "p"], ["erfc", "u"]], "e^(a^2) erfc(a) = P(a) / (sqrt(pi) a P(a) + R(a)), degrees 4 and 3",
+             ERFCX, ERFCX_EXACT, mp.sqrt(mp.pi), "0.49", "10.1", (4, 3), TAIL, {(0, 0): mp.mpf(1)}, 80, 18),
+    Polynomial(["gelu", "near"], "x Phi(x) = x / 2 + x^2 P(x^2), degree 4 in x^2", "gelu", range(10, 0, -2), "x^2",
+               "x / 2 + x^2 * P", "x * erfc(-x / sqrt(2)) / 2", "-0.7", "0.7"),
+    Quotient([["gelu", "n"], ["gelu", "u"]], "e^(a^2/2) Phi(-a) = P(a) / (sqrt(2 pi) a P(a) + R(a)), degrees 4 and 3",
+             MILLS, MILLS_EXACT, mp.sqrt(2 * mp.pi), "0.69", "14.4", (4, 3), TAIL, {(0, 0): mp.mpf("0.5")}, 80, 18),
 )
 
 
