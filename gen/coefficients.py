@@ -26,8 +26,6 @@ WHY = {
     "exp2_slope45": "By search: random last digits near the fit's, tried on the floats where errors are large, for a small"
                     " largest error of silu, swish and gelu_tanh,\n  and for results of silu and gelu_tanh below 2^-126"
                     " within one smallest subnormal.",
-    "erf near": "No search: the fit's first was rounded to 24 bits before 1 was taken from it.",
-    "erfc near": "No search: a slip of the pen in the second.",
 }
 
 
