@@ -57,12 +57,13 @@ const char *cmd_tuned(const char *given);
 typedef struct cmd_kernel {
     ffn_context *context;
     ffn_kernel *kernel;
+    ffn_isa isa; /* asked for */
 } cmd_kernel;
 
 ffn_status cmd_kernel_open(const ffn_spec *spec, const ffn_options *options, cmd_kernel *kernel, ffn_diag *diag);
 void cmd_kernel_close(cmd_kernel *kernel);
-/* Prepares the class of n. CMD_OK also where only the portable kernel serves: a note says so and why. Another one tells
- * of a disk store that cannot be used. */
+/* Prepares the class of n. CMD_OK also where only the portable kernel serves: a note says so and why, unless it was
+ * asked for. Another one tells of a disk store that cannot be used. */
 int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n);
 
 /* "perf,gdb" -> FFN_TOOL_*; NULL is none. False: a usage error was said. */

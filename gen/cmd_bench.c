@@ -182,12 +182,16 @@ static int run(const cmd *command, int argc, char **argv) {
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
         {0}};
     int operands, status, count, threads = 1;
-    if (!options_parse(command, table, argc, argv, &operands, &status))
+    bool given[OPTIONS_MAX];
+    if (!options_parse_given(command, table, argc, argv, &operands, &status, given))
         return status;
     count = argc - operands;
     row->store = cmd_store(row->store);
     row->tuned = cmd_tuned(row->tuned);
     if (whole) {
+        if (!options_heeded(command, table, given, "suite,minutes,output,threads,vs,store,plot",
+                            "--suite: only --minutes, --output, --threads, --vs and --store go with it"))
+            return CMD_USAGE;
         suite.minutes = limit > 0 ? limit : suite.minutes;
         suite.store = row->store;
         return run_suite(&s, &suite, count);
@@ -195,10 +199,15 @@ static int run(const cmd *command, int argc, char **argv) {
     if (page) {
         if (count > 0 || !suite.output)
             return cmd_error(command, CMD_USAGE, "--page F.json: --output F.html is wanted with it, and no SPEC");
+        if (!options_heeded(command, table, given, "page,output", "--page: only --output goes with it"))
+            return CMD_USAGE;
         return suite_page(command, page, suite.output);
     }
-    if (activations && (count > 0 || s.threads || s.vs || s.plot || s.all_presets || row->plan_changes))
-        return cmd_error(command, CMD_USAGE, "--activations: only --isa, --seconds and --json go with it");
+    if (activations && count > 0)
+        return cmd_error(command, CMD_USAGE, "--activations: only --isa, --seconds and --json go with it, and no SPEC");
+    if (activations && !options_heeded(command, table, given, "activations,isa,seconds,json",
+                                       "--activations: only --isa, --seconds and --json go with it"))
+        return CMD_USAGE;
     if (suite.output || limit > 0)
         return cmd_error(command, CMD_USAGE, "%s: of --suite", suite.output ? "--output" : "--minutes");
     if (activations)
@@ -209,6 +218,8 @@ static int run(const cmd *command, int argc, char **argv) {
         return CMD_USAGE;
     if (row->contract && threads != 1)
         return cmd_error(command, CMD_USAGE, "--contract: on one thread, without --threads");
+    if (row->contract && (row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa) == FFN_ISA_PORTABLE)
+        return cmd_error(command, CMD_USAGE, "--contract: of compiled kernels; the portable one has one order of sums");
     ffn_spec *specs = NULL;
     if (count > 0 || !s.all_presets) {
         status = cmd_specs(command, argv + operands, count, &specs);

@@ -108,7 +108,7 @@ const char *cmd_tuned(const char *given) {
 }
 
 ffn_status cmd_kernel_open(const ffn_spec *spec, const ffn_options *options, cmd_kernel *kernel, ffn_diag *diag) {
-    *kernel = (cmd_kernel){0};
+    *kernel = (cmd_kernel){.isa = options->isa};
     ffn_options complete = *options;
     complete.source = ffngen_source();
     ffn_status status = ffn_context_create(&complete, &kernel->context, diag);
@@ -131,6 +131,8 @@ int cmd_kernel_prepare(const cmd *command, const cmd_kernel *kernel, int64_t n) 
     ffn_status status = ffn_kernel_prepare(kernel->kernel, n, &diag);
     if (status == FFN_VERIFY_FAILED)
         return cmd_error(command, CMD_FAILED, "%s", diag.text);
+    if (status && kernel->isa == FFN_ISA_PORTABLE)
+        return CMD_OK;
     if (status)
         cmd_note(command, "the portable kernel serves: %s", diag.text);
     else if (*diag.text)

@@ -72,7 +72,7 @@ static option_counts rows_to_try(const settings *s, const ffn_spec *spec) {
 
 /* "act_ulp" and where, or "act_error" of a fast one; nothing where there was no kernel to measure. */
 static void accuracy_json(const verdict *v, json_line *line) {
-    const bool fast = v->spec->accuracy == FFN_FAST;
+    const bool fast = v->activation->fast;
     const accuracy_place *worst = &v->activation->worst;
     if (!v->activation->measured)
         return;
@@ -135,7 +135,7 @@ static void print_line(const verdict *v, report_table *table) {
     report_cell(table, "%.3g", v->report.error_bound);
     const accuracy_place *worst = &v->activation->worst;
     if (v->activation->measured) {
-        report_cell(table, v->spec->accuracy == FFN_FAST ? "%.2g" : "%.3g ULP", worst->error);
+        report_cell(table, v->activation->fast ? "%.2g" : "%.3g ULP", worst->error);
         report_cell(table, "%.4g", (double)worst->g);
     } else {
         report_cell(table, "-");

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "diag.h"
-#include "formula.h"
+#include "formula_ast.h"
 
 enum { PER_EXPONENT = 64, BENDS = 50000, TAILS = 16000, COUNT_MAX = 2 * 255 * PER_EXPONENT + BENDS + TAILS + 16 };
 #define OVERFLOW 0x1p128
@@ -42,12 +42,19 @@ static void fill(accuracy_sample *s) {
 
 ffn_status accuracy_sample_make(const ffn_spec *spec, accuracy_sample *sample, ffn_diag *diag) {
     *sample = (accuracy_sample){.spec = spec, .gated = ffn_spec_gated(spec), .own = formula_is_own(spec->activation)};
+    activation_text parsed;
+    ffn_status status = activation_parse(spec->activation, &parsed, diag);
+    if (status)
+        return status;
+    /* Without a fast form the accurate one serves, and keeps its own bound. */
+    sample->fast = spec->accuracy == FFN_FAST && parsed.row && activation_fast(parsed.row);
+    sample->scale =
+        parsed.row && !strcmp(parsed.row->shown.name, "elu") ? fmax(1, fabs((double)parsed.parameters[0])) : 1;
     sample->g = malloc(COUNT_MAX * sizeof(float));
     sample->u = malloc(COUNT_MAX * sizeof(float));
     sample->out = malloc(COUNT_MAX * sizeof(float));
     sample->value = malloc(COUNT_MAX * sizeof(double));
     sample->bound = malloc(COUNT_MAX * sizeof(double));
-    ffn_status status = FFN_OK;
     if (!sample->g || !sample->u || !sample->out || !sample->value || !sample->bound)
         status = diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %d arguments", COUNT_MAX);
     else
@@ -87,7 +94,7 @@ static void count(accuracy_place *place, double error, float g, float u) {
 
 ffn_status accuracy_measure(const accuracy_sample *sample, const ffn_kernel *kernel, int64_t n,
                             accuracy_found *measured, ffn_diag *diag) {
-    *measured = (accuracy_found){.measured = true};
+    *measured = (accuracy_found){.measured = true, .fast = sample->fast};
     ffn_status status = ffn_kernel_activate(kernel, n, sample->count, sample->g, sample->u, sample->out, diag);
     if (status)
         return status;
@@ -99,8 +106,9 @@ ffn_status accuracy_measure(const accuracy_sample *sample, const ffn_kernel *ker
         const bool differ = isnan(got) != isnan(value);
         measured->nan += differ;
         if (!differ && !isnan(value)) {
-            if (sample->spec->accuracy == FFN_FAST)
-                count(&measured->worst, error / (fmax(1, fabs((double)g)) * (sample->gated ? up + 1 : 1)), g, u);
+            if (sample->fast)
+                count(&measured->worst,
+                      error / (fmax(1, fabs((double)g)) * sample->scale * (sample->gated ? up + 1 : 1)), g, u);
             else if (fabs(value) >= 0x1p-126 * (up + 1))
                 count(&measured->worst, error / ulp_of(value), g, u);
             else

@@ -11,6 +11,8 @@
 typedef struct accuracy_sample {
     const ffn_spec *spec;
     bool gated, own; /* own: a user's formula, which has no bound that it must keep */
+    bool fast;       /* it has a fast form, and that is what the spec asks for */
+    double scale;    /* of a fast one's bound: max(1, |alpha|) for elu, else 1 */
     int64_t count;
     float *g, *u, *out;
     double *value, *bound;
@@ -24,8 +26,9 @@ typedef struct accuracy_place {
 
 typedef struct accuracy_found {
     bool measured;
+    bool fast; /* as in the sample */
     /* Accurate ones and formulas: in units of the last place, where the value is normal; where f32 has infinity, 2^128
-     * counts. Fast ones: absolute, over max(1, |x|), a gated one over its up factor too. */
+     * counts. Fast ones: absolute, over max(1, |x|), a gated one over its up factor too, elu over max(1, |alpha|). */
     accuracy_place worst;
     accuracy_place subnormal; /* in smallest subnormals, where the value is below 2^-126 (a gated one's: below |u| + 1
                                  times that) */

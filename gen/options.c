@@ -132,7 +132,10 @@ static int parse_value(const cmd *command, const option_row *row, const char *te
     return CMD_USAGE;
 }
 
-static int unknown_option(const cmd *command, const option_row *table, const char *given) {
+/* getopt has told the letter where it was one: what it was part of ("-json") has no place that is known. */
+static int unknown_option(const cmd *command, const option_row *table, const char *given, int letter) {
+    if (letter)
+        return cmd_error(command, CMD_USAGE, "unknown option '-%c': names of more letters follow two dashes", letter);
     char near[192], name[64];
     snprintf(name, sizeof name, "%s", given + strspn(given, "-"));
     name[strcspn(name, "=")] = '\0';
@@ -142,8 +145,29 @@ static int unknown_option(const cmd *command, const option_row *table, const cha
 }
 
 bool options_parse(const cmd *command, const option_row *table, int argc, char **argv, int *operands, int *status) {
+    bool given[OPTIONS_MAX];
+    return options_parse_given(command, table, argc, argv, operands, status, given);
+}
+
+bool options_heeded(const cmd *command, const option_row *table, const bool given[OPTIONS_MAX], const char *heeded,
+                    const char *rest) {
+    for (int i = 0; i < OPTIONS_MAX && table[i].name; i++) {
+        const size_t length = strlen(table[i].name);
+        bool found = !given[i];
+        for (const char *at = heeded; !found && *at; at += strcspn(at, ","), at += *at == ',')
+            found = strcspn(at, ",") == length && !strncmp(at, table[i].name, length);
+        if (found)
+            continue;
+        cmd_error(command, CMD_USAGE, "--%s would not be heeded: %s", table[i].name, rest);
+        return false;
+    }
+    return true;
+}
+
+bool options_parse_given(const cmd *command, const option_row *table, int argc, char **argv, int *operands, int *status,
+                         bool given[OPTIONS_MAX]) {
     struct option longs[OPTIONS_MAX + 2] = {0};
-    bool seen[OPTIONS_MAX] = {0};
+    memset(given, 0, OPTIONS_MAX * sizeof *given);
     char letters[2 * OPTIONS_MAX + 4] = ":h";
     int count = 0;
     for (; count < OPTIONS_MAX && table[count].name; count++) {
@@ -176,14 +200,14 @@ bool options_parse(const cmd *command, const option_row *table, int argc, char *
         }
         if (found == '?') {
             *status = i >= 0 ? cmd_error(command, CMD_USAGE, "--%s takes no value", table[i].name)
-                             : unknown_option(command, table, argv[optind - 1]);
+                             : unknown_option(command, table, argv[optind - 1], optopt);
             return false;
         }
-        if (seen[i]) {
+        if (given[i]) {
             *status = cmd_error(command, CMD_USAGE, "--%s is given twice", table[i].name);
             return false;
         }
-        seen[i] = true;
+        given[i] = true;
         *status = parse_value(command, &table[i], optarg);
         if (*status)
             return false;

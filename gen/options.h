@@ -38,5 +38,13 @@ typedef struct option_row {
 /* True: go on, argv[*operands ..] are the operands, options stand before them. False: end with *status; --help was
  * printed or a mistake said. */
 bool options_parse(const cmd *command, const option_row *table, int argc, char **argv, int *operands, int *status);
+/* The same, and given[i] tells whether row i was. */
+bool options_parse_given(const cmd *command, const option_row *table, int argc, char **argv, int *operands, int *status,
+                         bool given[OPTIONS_MAX]);
+
+/* For an option that brings a way of its own to work: true if what was given is all among `heeded`, names like
+ * "suite,minutes". False: the one that would not be heeded was said, and `rest` after it. */
+bool options_heeded(const cmd *command, const option_row *table, const bool given[OPTIONS_MAX], const char *heeded,
+                    const char *rest);
 
 #endif

@@ -1,5 +1,6 @@
 /* activation.c: templates/activations.def and fast.def -> the table of built-in activations, and the text of one -> row
  * and parameters */
+#include <fenv.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,7 +128,7 @@ static ffn_status parse_formula(cursor *c, activation_text *parsed, const char *
     return FFN_OK;
 }
 
-ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag) {
+static __attribute__((noinline)) ffn_status parse(const char *text, activation_text *parsed, ffn_diag *diag) {
     cursor c = {text, text + strlen(text), text, FFN_OK, diag};
     cursor_skip_spaces(&c);
     const char *const word = c.at;
@@ -155,6 +156,16 @@ ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag 
     }
     if (status == FFN_OK)
         *parsed = result;
+    return status;
+}
+
+/* As formula_canonical: in the default state of the floating-point unit. */
+ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag) {
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
+    const ffn_status status = parse(text, parsed, diag);
+    fesetenv(&callers);
     return status;
 }
 

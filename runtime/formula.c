@@ -4,6 +4,7 @@
  * nodes costs nothing, since equal nodes stand once. */
 #include "formula.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,8 @@ static ffn_status build(inliner *in, const activation_text *parsed, uint32_t acc
     return FFN_OK;
 }
 
-ffn_status formula_build(const char *activation, uint32_t accuracy, formula_graph *graph, ffn_diag *diag) {
+static __attribute__((noinline)) ffn_status build_graph(const char *activation, uint32_t accuracy, formula_graph *graph,
+                                                        ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(activation, &parsed, diag);
     if (status != FFN_OK)
@@ -138,6 +140,16 @@ ffn_status formula_build(const char *activation, uint32_t accuracy, formula_grap
     if (status == FFN_OK && graph != NULL)
         *graph = in->graph;
     free(in);
+    return status;
+}
+
+/* As formula_canonical: in the default state of the floating-point unit. */
+ffn_status formula_build(const char *activation, uint32_t accuracy, formula_graph *graph, ffn_diag *diag) {
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
+    const ffn_status status = build_graph(activation, accuracy, graph, diag);
+    fesetenv(&callers);
     return status;
 }
 

@@ -2,6 +2,7 @@
  *
  * Invariant: a canonical text reads back as the same operations and is its own canonical text. So parentheses stay
  * where they decide the order of operations, which decides the bits, and nowhere else. */
+#include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,7 +176,8 @@ static void put_row(writer *w, const activation_text *parsed) {
     put(w, "%s", count > 0 ? ")" : "");
 }
 
-ffn_status formula_canonical(const char *text, char *canonical, size_t canonical_bytes, bool *gated, ffn_diag *diag) {
+static __attribute__((noinline)) ffn_status make_canonical(const char *text, char *canonical, size_t canonical_bytes,
+                                                           bool *gated, ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(text, &parsed, diag);
     if (status != FFN_OK)
@@ -200,4 +202,14 @@ ffn_status formula_canonical(const char *text, char *canonical, size_t canonical
     if (gated)
         *gated = parsed.gated;
     return FFN_OK;
+}
+
+/* A text means the same number, and a number the same text, whatever state the caller's floating-point unit is in. */
+ffn_status formula_canonical(const char *text, char *canonical, size_t canonical_bytes, bool *gated, ffn_diag *diag) {
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
+    const ffn_status status = make_canonical(text, canonical, canonical_bytes, gated, diag);
+    fesetenv(&callers);
+    return status;
 }

@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-300} seed=${2:-$(date +%s)000000}
+case $seconds$seed in *[!0-9]*) echo "fuzz_kernels.sh: SECONDS and SEED are whole numbers" >&2; exit 2 ;; esac
 folder=${FFN_FUZZ_DIR:-build/fuzz}
 mkdir -p "$folder"
 cmake --preset asan-ubsan >"$folder/kernels_build.log"

@@ -51,6 +51,7 @@ static const struct bad_usage {
     {{"bench", "d64-f256-relu", "--json", "--plan", "tiles=6y2"}, {"6y2"}},
     {{"bench", "d64-f256-relu", "--activations"}, {"--activations", "--isa"}},
     {{"bench", "--activations", "--threads", "2"}, {"--activations", "--isa"}},
+    {{"verify", "-fast"}, {"'-f'", "two dashes"}},
     {{"run"}, {"no SPEC"}},
     {{"run", "d64-f256-relu", "more"}, {"more"}},
     {{"run", "d64-f256-relu", "--map", "w1=a"}, {"--weights"}},

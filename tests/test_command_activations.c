@@ -107,6 +107,21 @@ Test(command_activations, verify_tells_the_absolute_error_of_a_fast_one) {
               support_result.out);
 }
 
+/* In units of the bound that holds there: relu has no fast form, the bound of elu grows with alpha. */
+Test(command_activations, verify_tells_a_fast_error_in_what_bounds_it) {
+    RUN("verify", "d1-f1-relu2-fast", "d1-f1-leaky_relu(-3.4e38)-fast", "-n", "1", "--isa", "portable", "--json");
+    support_expect_status(0);
+    cJSON *all = lines();
+    const cJSON *line;
+    cJSON_ArrayForEach(line, all) cr_expect_leq(number(line, "act_ulp"), 0.5);
+    cJSON_Delete(all);
+    RUN("verify", "d1-f1-elu(-1e6)-fast", "-n", "1", "--isa", "portable", "--json");
+    support_expect_status(0);
+    all = lines();
+    cr_expect_leq(number(cJSON_GetArrayItem(all, 0), "act_error"), 1e-6);
+    cJSON_Delete(all);
+}
+
 /* A kernel with another activation than the sample: near, but not within the bound. */
 Test(command_activations, an_activation_beyond_its_bound_is_a_failure) {
     static const char *const pairs[][2] = {{"d1-f1-gelu", "d1-f1-gelu_tanh"},
@@ -167,6 +182,36 @@ static double operations_of(const cJSON *list, const char *activation, const cha
     return 0;
 }
 
+/* What a way of working does not look at is refused, given with its default value too. */
+Test(command_activations, bench_refuses_what_it_would_not_heed) {
+    static const char *const rows[][6] = {
+        {"--activations", "--n", "3"},
+        {"--activations", "--cold"},
+        {"--activations", "--contract"},
+        {"--activations", "--store", "off"},
+        {"--activations", "--tools", "perf"},
+        {"--suite", "--n", "1,16,128"},
+        {"--suite", "--contract"},
+        {"--suite", "--json"},
+        {"--suite", "--seconds", "0.5"},
+        {"--suite", "--page", "bench.json"},
+        {"--page", "bench.json", "--output", "bench.html", "--json"},
+        {"--page", "bench.json", "--output", "bench.html", "--vs", "all"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *arguments[8] = {"bench"};
+        for (size_t k = 0; k < 6 && rows[i][k]; k++)
+            arguments[k + 1] = rows[i][k];
+        support_run(FFN_COMMAND, -1, arguments);
+        support_expect_status(2);
+        cr_expect(strstr(support_result.err, "would not be heeded"), "%s %s: %s", rows[i][0], rows[i][1],
+                  support_result.err);
+    }
+    RUN("bench", "d1-f1-relu", "--contract", "--isa", "portable");
+    support_expect_status(2);
+    cr_expect(strstr(support_result.err, "--contract"), "%s", support_result.err);
+}
+
 Test(command_activations, bench_times_all_that_the_list_has_in_both_accuracies) {
     RUN("list", "activations", "--json");
     support_expect_status(0);
@@ -196,6 +241,7 @@ Test(command_activations, bench_times_all_that_the_list_has_in_both_accuracies) 
     cJSON_Delete(timed);
     RUN("bench", "--activations", "--seconds", "0.05", "--isa", "portable");
     support_expect_status(0);
+    cr_expect(!strstr(support_result.err, "portable kernel serves"), "it was asked for: %s", support_result.err);
     cr_expect(strstr(support_result.out, "operations") && strstr(support_result.out, "portable: a vector is 1 value"),
               "%s", support_result.out);
 }

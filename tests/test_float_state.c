@@ -304,6 +304,37 @@ static ffn_kernel *small_kernel(const ffn_spec *spec, ffn_isa isa, ffn_context *
     return kernel;
 }
 
+/* Subnormal parameters and halfway digits included. */
+Test(float_state, a_spec_means_the_same_in_each) {
+    static const char *const texts[] = {"leaky_relu(1e-40)", "leaky_relu(1e-45)",    "elu(1e-42)-fast",
+                                        "act(x*1e-45)",      "act(x+1.1754942e-38)", "leaky_relu(3.4e38)",
+                                        "swish(0.3)",        "act(x*0.1)",           "act(x*16777217)",
+                                        "act(x*3.14159265)", "act(x*7.7654e-21)"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int s = 0; s < STATES; s++) {
+            char text[128], plain[FFN_SPEC_TEXT_BYTES], now[FFN_SPEC_TEXT_BYTES] = "";
+            ffn_spec spec, other;
+            leave();
+            snprintf(text, sizeof text, "d2-f2-%s", texts[i]);
+            cr_assert_eq(ffn_spec_parse(text, &spec, NULL), FFN_OK, "%s", text);
+            cr_assert_eq(ffn_spec_format(&spec, plain, sizeof plain, NULL), FFN_OK);
+            static formula_graph graph, graph_now;
+            formula_build(spec.activation, spec.accuracy, &graph, NULL);
+            enter(states[s].bits);
+            ffn_status status = ffn_spec_parse(text, &other, NULL);
+            status = status ? status : ffn_spec_format(&other, now, sizeof now, NULL);
+            status = status ? status : formula_build(spec.activation, spec.accuracy, &graph_now, NULL);
+            const unsigned after = control();
+            leave();
+            cr_expect_eq(status, FFN_OK, "%s, %s", text, states[s].name);
+            cr_expect_str_eq(now, plain, "%s", states[s].name);
+            cr_expect_eq(graph.count, graph_now.count);
+            cr_expect_arr_eq(graph.nodes, graph_now.nodes, (size_t)graph.count * sizeof *graph.nodes, "%s, %s", text,
+                             states[s].name);
+            cr_expect_eq(after & ~0x1f80U, states[s].bits, "%s", states[s].name);
+        }
+}
+
 Test(float_state, results_stay_near_whatever_it_is, .timeout = 120) {
     static fixture f;
     double worst[STATES][KINDS + 1] = {{0}};

@@ -8,6 +8,7 @@
  * Gated ones are measured with the up value that leaves their factor of g alone. Exit status 1: a result is off by more
  * than its bound, of the wrong kind, or not what compiled code gives; 2: bad usage. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,8 +44,7 @@ typedef struct row {
 
 typedef struct arguments {
     const char *names, *markdown;
-    int32_t threads;
-    int64_t checks, stride;
+    int64_t threads, checks, stride;
     float from, to;
     bool fast;
 } arguments;
@@ -97,6 +97,29 @@ static double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Whether all rows can be measured, before hours go into the first. */
+static bool rows_known(const row *rows, size_t count, bool fast) {
+    for (size_t i = 0; i < count; i++) {
+        char name[TEXT_MAX], activation[TEXT_MAX + 8];
+        double parameters[EXACT_PARAMETERS_MAX];
+        const ffn_activation *const known = split(rows[i].text, name, parameters);
+        ffn_diag diag = {.text = ""};
+        formula_graph graph;
+        if (!exact_knows(name) || !reference_of(name) ||
+            (!known && (fast || ast_function_find(name, strlen(name)) < 0))) {
+            fprintf(stderr, "exhaustive_activations: \"%s\" is no activation%s\n", rows[i].text,
+                    fast ? ", and a function has no fast form" : " or function");
+            return false;
+        }
+        snprintf(activation, sizeof activation, known ? "%s" : "act(%s(x))", rows[i].text);
+        if (formula_build(activation, fast ? FFN_FAST : FFN_ACCURATE, &graph, &diag) != FFN_OK) {
+            fprintf(stderr, "exhaustive_activations: %s: %s\n", rows[i].text, diag.text);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void measure(row *r, const arguments *a) {
     char name[TEXT_MAX], activation[TEXT_MAX + 8];
     sweep_job job = {.turn = -INFINITY, .up = 1};
@@ -133,7 +156,7 @@ static void measure(row *r, const arguments *a) {
     r->monotone = isinf(job.turn);
     r->operations = formula_count_operations(graph);
     const double begin = seconds_now();
-    r->result = sweep_run(&job, a->threads, a->checks);
+    r->result = sweep_run(&job, (int32_t)a->threads, a->checks);
     r->seconds = seconds_now() - begin;
     if (job.activate)
         image_unmap(&code);
@@ -194,13 +217,15 @@ static int write_markdown(const char *file, const row *rows, size_t count, bool 
     return fclose(to) == 0 ? 0 : 1;
 }
 
-/* "a,b(1,2)" -> rows; commas inside parentheses do not separate. */
+/* "a,b(1,2)" -> rows; commas inside parentheses do not separate. 0: none, or too many or too long. */
 static size_t rows_of(const char *names, row *rows) {
     size_t count = 0;
-    for (const char *at = names; *at && count < NAMES_MAX;) {
+    for (const char *at = names; *at;) {
         size_t length = 0;
         for (int depth = 0; at[length] && (depth > 0 || at[length] != ','); length++)
             depth += (at[length] == '(') - (at[length] == ')');
+        if (count == NAMES_MAX || length >= TEXT_MAX)
+            return 0;
         snprintf(rows[count++].text, TEXT_MAX, "%.*s", (int)length, at);
         at += length + (at[length] == ',');
     }
@@ -219,7 +244,21 @@ static size_t all_rows(row *rows) {
 }
 
 static const char usage[] = "usage: exhaustive_activations [--functions a,b(2),...] [--threads N] [--checks N] "
-                            "[--stride N] [--fast] [--markdown FILE]\n";
+                            "[--from X] [--to X] [--stride N] [--fast] [--markdown FILE]\n";
+
+/* Whole words only. */
+static bool number_of(const char *text, int64_t least, int64_t most, int64_t *number) {
+    char *end;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    return end != text && *end == '\0' && errno == 0 && *number >= least && *number <= most;
+}
+
+static bool float_in(const char *text, float *number) {
+    char *end;
+    *number = strtof(text, &end);
+    return end != text && *end == '\0' && !isnan(*number);
+}
 
 static bool parse(int argc, char **argv, arguments *a) {
     static const struct option options[] = {{"functions", required_argument, NULL, 'f'},
@@ -231,25 +270,26 @@ static bool parse(int argc, char **argv, arguments *a) {
                                             {"fast", no_argument, NULL, 'q'},
                                             {"markdown", required_argument, NULL, 'm'},
                                             {NULL, 0, NULL, 0}};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+    bool good = true;
+    for (int option; good && (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
         case 'f':
             a->names = optarg;
             break;
         case 't':
-            a->threads = atoi(optarg);
+            good = number_of(optarg, 1, 1024, &a->threads);
             break;
         case 'c':
-            a->checks = atoll(optarg);
+            good = number_of(optarg, 0, INT64_C(1) << 32, &a->checks);
             break;
         case 'a':
-            a->from = strtof(optarg, NULL);
+            good = float_in(optarg, &a->from);
             break;
         case 'z':
-            a->to = strtof(optarg, NULL);
+            good = float_in(optarg, &a->to);
             break;
         case 's':
-            a->stride = atoll(optarg);
+            good = number_of(optarg, 1, INT64_C(1) << 31, &a->stride);
             break;
         case 'q':
             a->fast = true;
@@ -260,7 +300,7 @@ static bool parse(int argc, char **argv, arguments *a) {
         default:
             return false;
         }
-    return optind == argc && a->threads >= 1 && a->checks >= 0 && a->stride >= 1 && a->from <= a->to;
+    return good && optind == argc && a->from <= a->to;
 }
 
 int main(int argc, char **argv) {
@@ -272,6 +312,12 @@ int main(int argc, char **argv) {
     }
     const size_t count = a.names ? rows_of(a.names, rows) : all_rows(rows);
     bool right = true;
+    if (count == 0) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (!rows_known(rows, count, a.fast))
+        return 2;
     printf("compiled code: %s\n%s", ffn_isa_name(ffn_isa_best()),
            a.fast ? "name  operations  largest error in 1e-6 max(1, |x|)  at  out of order, ULP\n"
                   : "name  operations  largest error, ULP  at  above 1  above 2  subnormal  out of order, ULP\n");

@@ -194,6 +194,13 @@ static char *trimmed(char *text) {
     return text;
 }
 
+static bool number_of(const char *text, uint64_t *number) {
+    char *end;
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+}
+
 /* False where the file is not one of seeds. */
 static bool run_seeds(run *r, const options *o) {
     char line[2 * ABOUT_BYTES];
@@ -207,20 +214,17 @@ static bool run_seeds(run *r, const options *o) {
         char *spec = strchr(line, '|'), *plan = spec != NULL ? strchr(spec + 1, '|') : NULL;
         good = plan != NULL;
         if (good) {
+            uint64_t seed;
             *spec = *plan = '\0';
             const fuzz_given given = {trimmed(spec + 1), trimmed(plan + 1)};
-            run_cases(r, o, &given, strtoull(line, NULL, 10) / GROUP * GROUP, GROUP);
+            good = number_of(trimmed(line), &seed);
+            if (good)
+                run_cases(r, o, &given, seed / GROUP * GROUP, GROUP);
         }
     }
+    good = good && !ferror(file); /* a folder opens, too */
     fclose(file);
     return good;
-}
-
-static bool number_of(const char *text, uint64_t *number) {
-    char *end;
-    errno = 0;
-    *number = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
 }
 
 static bool options_of(int count, char **words, options *o) {
@@ -265,6 +269,11 @@ int main(int count, char **words) {
     if (!options_of(count, words, &o) || (o.cases == UINT64_MAX && o.seconds == 0)) {
         fprintf(stderr, "usage: fuzz_kernels [--seed N] [--cases N] [--seconds S] [--spec TEXT] [--plan LINE] "
                         "[--seeds FILE]\none of --cases and --seconds must be given\n");
+        return 2;
+    }
+    ffn_diag diag = {.text = ""};
+    if (!fuzz_given_check(&o.given, &diag)) {
+        fprintf(stderr, "fuzz_kernels: %s\n", diag.text);
         return 2;
     }
     clock_gettime(CLOCK_MONOTONIC, &r.start);

@@ -33,6 +33,8 @@ typedef struct fuzz_given {
 } fuzz_given;
 
 /* False: `finding` says what went wrong. */
+/* Whether a kernel can be made of them; the diag names what cannot be. */
+bool fuzz_given_check(const fuzz_given *given, ffn_diag *diag);
 bool fuzz_subject_make(uint64_t group, const fuzz_given *given, fuzz_subject *subject, char finding[FINDING_BYTES]);
 void fuzz_subject_free(fuzz_subject *subject);
 

@@ -237,6 +237,10 @@ static ffn_status make_kernel(fuzz_subject *s, ffn_diag *diag) {
 static bool take_given(const fuzz_given *given, fuzz_subject *s, ffn_diag *diag) {
     if (given->spec != NULL && ffn_spec_parse(given->spec, &s->spec, diag) != FFN_OK)
         return false;
+    if (s->spec.d_model > D_MAX || s->spec.d_ff > D_MAX) {
+        snprintf(diag->text, sizeof diag->text, "%.60s: sizes are at most %d here", given->spec, (int)D_MAX);
+        return false;
+    }
     if (given->plan == NULL)
         return true;
     if (strcmp(given->plan, ffn_isa_name(FFN_ISA_PORTABLE)) == 0) {
@@ -247,6 +251,13 @@ static bool take_given(const fuzz_given *given, fuzz_subject *s, ffn_diag *diag)
         return false;
     s->isa = s->plan.isa;
     return true;
+}
+
+bool fuzz_given_check(const fuzz_given *given, ffn_diag *diag) {
+    fuzz_subject subject = {0};
+    return take_given(given, &subject, diag) &&
+           (given->spec == NULL || given->plan == NULL || subject.isa == FFN_ISA_PORTABLE ||
+            ffn_plan_check(&subject.spec, &subject.plan, diag) == FFN_OK);
 }
 
 bool fuzz_subject_make(uint64_t group, const fuzz_given *given, fuzz_subject *s, char finding[FINDING_BYTES]) {
