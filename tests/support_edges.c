@@ -69,7 +69,7 @@ static const char *const formulas[] = {"act(exp(x))",           "act(expm1(x))",
                                        "act(clamp(x,-1,1))",    "act(abs(x))",    "act(sqrt(x))",  "act(1/x)",
                                        "act(select(x<0,-1,1))", "act(fma(x,x,1))"};
 
-static void *room(size_t bytes) {
+void *edges_room(size_t bytes) {
     void *memory = malloc(bytes);
     if (memory == NULL) {
         printf("no memory for edge values\n");
@@ -88,9 +88,9 @@ static void add(edges_list *list, const char *activation, uint32_t accuracy, boo
     c->classes = CLASSES;
     c->count = gated ? SHOWN * SHOWN : POINTS;
     const size_t bytes = (size_t)c->count * sizeof(float);
-    c->g = room(bytes);
-    c->u = room(bytes);
-    c->want = room(bytes);
+    c->g = edges_room(bytes);
+    c->u = edges_room(bytes);
+    c->want = edges_room(bytes);
     for (int32_t i = 0; i < c->count; i++) {
         const uint32_t g = point_at(gated ? i / SHOWN : i).bits, u = gated ? point_at(i % SHOWN).bits : 0x3f800000;
         memcpy(&c->g[i], &g, sizeof g);
@@ -107,7 +107,7 @@ edges_list edges_make(void) {
     while (activation_row_at(rows))
         rows++;
     enum { VARIANTS = sizeof variants / sizeof *variants, FORMULAS = sizeof formulas / sizeof *formulas };
-    edges_list list = {0, room((2 * rows + VARIANTS + FORMULAS) * sizeof(edges_case))};
+    edges_list list = {0, edges_room((2 * rows + VARIANTS + FORMULAS) * sizeof(edges_case))};
     for (int32_t part = 0; part < PARTS; part++) {
         const bool fast = part >= 3, gated = part == 2 || part == 4;
         for (size_t i = 0; part != 1 && i < rows; i++) {

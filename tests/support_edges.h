@@ -47,4 +47,7 @@ bool edges_activate_hold(const ffn_kernel *kernel, const edges_case *edges, int6
  * in n rows. */
 bool edges_hidden_hold(const ffn_kernel *kernel, const edges_case *edges, int64_t n, char why[EDGES_WHY_BYTES]);
 
+/* Memory; ends the program where there is none. */
+void *edges_room(size_t bytes);
+
 #endif

@@ -8,15 +8,6 @@
 #include "support_data.h"
 #include "support_edges.h"
 
-static void *room(size_t bytes) {
-    void *memory = malloc(bytes);
-    if (memory == NULL) {
-        printf("no memory for edge values\n");
-        exit(1);
-    }
-    return memory;
-}
-
 static bool same(float a, float b) {
     return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
 }
@@ -42,7 +33,8 @@ bool edges_activate_hold(const ffn_kernel *kernel, const edges_case *c, int64_t 
     enum { MOST = 2 * 16 + 1 };
     float out[MOST];
     /* The arguments once more behind themselves, so that a run may begin at each. */
-    float *g = room((size_t)(c->count + MOST) * sizeof *g), *u = room((size_t)(c->count + MOST) * sizeof *u);
+    float *g = edges_room((size_t)(c->count + MOST) * sizeof *g),
+          *u = edges_room((size_t)(c->count + MOST) * sizeof *u);
     for (int32_t i = 0; i < c->count + MOST; i++) {
         memcpy(&g[i], &c->g[i % c->count], sizeof *g);
         memcpy(&u[i], &c->u[i % c->count], sizeof *u);
@@ -78,7 +70,7 @@ static layer make_layer(const ffn_kernel *kernel, const edges_case *edges, int64
     const ffn_spec *spec = ffn_kernel_spec(kernel);
     layer l = {.edges = edges, .d_ff = spec->d_ff};
     const size_t d_ff = (size_t)l.d_ff, scratch_bytes = ffn_kernel_scratch_bytes(kernel);
-    float *unset = room(d_ff * sizeof(float)), *minus_zero = room(d_ff * sizeof(float));
+    float *unset = edges_room(d_ff * sizeof(float)), *minus_zero = edges_room(d_ff * sizeof(float));
     for (size_t f = 0; f < d_ff; f++) {
         minus_zero[f] = -0.0f;
         unset[f] = NAN;

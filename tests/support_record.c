@@ -1,39 +1,6 @@
-/* support_record.c: graph -> the number of its operations and digests that change with any bit of it */
+/* support_record.c: graph -> digests that change with any bit of it */
 #include "support_record.h"
 #include "support_formula.h"
-
-int32_t count_operations(const formula_graph *graph) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < graph->count; i++) {
-        const formula_node *const node = &graph->nodes[i];
-        const formula_node *const test = &graph->nodes[node->a];
-        switch ((formula_op)node->op) {
-        case FORMULA_OP_NUMBER:
-        case FORMULA_OP_WORD:
-        case FORMULA_OP_ARGUMENT:
-        case FORMULA_OP_BITS:
-        case FORMULA_OP_FLOAT:
-            break;
-        case FORMULA_OP_SELECT:
-            count += !(test->op == FORMULA_OP_LT &&
-                       ((test->a == node->b && test->b == node->c) || (test->a == node->c && test->b == node->b)));
-            break;
-        case FORMULA_OP_NEG: {
-            bool folds = true;
-            for (int32_t k = i + 1; k < graph->count; k++) {
-                const formula_node *const user = &graph->nodes[k];
-                if (user->op != FORMULA_OP_FMA && (user->a == i || user->b == i || user->c == i))
-                    folds = false;
-            }
-            count += !folds;
-            break;
-        }
-        default:
-            count++;
-        }
-    }
-    return count;
-}
 
 /* FNV-1a, so that the record depends on nothing of the library. */
 static uint64_t hash_word(uint64_t hash, uint32_t word) {

@@ -1,13 +1,9 @@
-/* support_record.h: what a record of an activation holds: its operations, and digests of its results and of its graph
- */
+/* support_record.h: what a record of an activation holds: digests of its results and of its graph */
 #ifndef SUPPORT_RECORD_H
 #define SUPPORT_RECORD_H
 
 #include "formula.h"
 
-/* Instructions on the arithmetic pipes: a comparison and its select are one where they are a minimum or maximum, and a
- * negation is part of the fma that takes it. */
-int32_t count_operations(const formula_graph *graph);
 /* Of the results on 107,000 arguments, every NaN as 0x7fc00000. */
 uint64_t hash_bits(const formula_graph *graph);
 /* Of the operations with their constants, since the last digits of some coefficients show in few results. */

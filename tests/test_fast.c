@@ -1,5 +1,6 @@
 /* The activations of "fast" against MPFR over the whole f32 range, at their limits, and bit by bit against the record.
  */
+#include "formula_count.h"
 #include "support_formula.h"
 #include "support_mpfr.h"
 #include "support_record.h"
@@ -79,7 +80,7 @@ Test(fast, stays_within_its_bound_of_mpfr_over_the_whole_range) {
             }
         }
         printf("  %-18s %2d operations, largest error %.2f of the bound, at %.9g\n", cases[i].text,
-               count_operations(graph), worst, (double)sample[at]);
+               formula_count_operations(graph), worst, (double)sample[at]);
         cr_expect(outside == 0, "%s: %d of %d results are off", cases[i].text, outside, count);
         free(graph);
     }
@@ -93,7 +94,7 @@ Test(fast, costs_no_more_than_14_operations_and_the_gate) {
     for (int32_t i = 0; i < CASES; i++) {
         formula_graph *const graph = graph_of_accuracy(cases[i].text, FFN_FAST);
         const int32_t clamped = strcmp(cases[i].name, "swiglu_oai") == 0 ? 3 : 0; /* its clamps */
-        const int32_t operations = count_operations(graph);
+        const int32_t operations = formula_count_operations(graph);
         cr_expect(operations <= cases[i].operations, "%s: %d", cases[i].text, operations);
         cr_expect(operations - clamped <= OPERATIONS_MAX + graph->gated, "%s: %d", cases[i].text, operations);
         free(graph);
@@ -157,10 +158,10 @@ Test(fast, keeps_the_bits_of_the_record) {
         formula_graph *const graph = graph_of_accuracy(cases[i].text, FFN_FAST);
         const uint64_t bits = hash_bits(graph), operations = hash_graph(graph);
         cr_expect(bits == cases[i].bits && operations == cases[i].graph, "%s: %d, 0x%016llx, 0x%016llx", cases[i].text,
-                  count_operations(graph), (unsigned long long)bits, (unsigned long long)operations);
+                  formula_count_operations(graph), (unsigned long long)bits, (unsigned long long)operations);
         formula_graph *const accurate = graph_of(cases[i].text);
-        cr_expect(hash_bits(accurate) != bits && count_operations(accurate) > count_operations(graph), "%s",
-                  cases[i].text);
+        cr_expect(hash_bits(accurate) != bits && formula_count_operations(accurate) > formula_count_operations(graph),
+                  "%s", cases[i].text);
         free(accurate);
         free(graph);
     }
@@ -175,7 +176,7 @@ Test(fast, has_a_form_for_every_activation_that_needs_one) {
         bool recorded = false;
         for (int32_t k = 0; k < CASES; k++)
             recorded = recorded || strcmp(cases[k].name, activation->name) == 0;
-        cr_expect(recorded || count_operations(accurate) <= OPERATIONS_MAX, "%s", activation->name);
+        cr_expect(recorded || formula_count_operations(accurate) <= OPERATIONS_MAX, "%s", activation->name);
         cr_expect(recorded || hash_graph(accurate) == hash_graph(graph), "%s", activation->name);
         free(accurate);
         free(graph);
