@@ -89,6 +89,15 @@ static ffn_status prepare(job *j, ffn_diag *diag) {
     return formula_build(j->spec->activation, j->spec->accuracy, j->graph, diag);
 }
 
+static ffn_status run(job *j, ffn_bytes *out, ffn_diag *diag) {
+    ffn_status status = prepare(j, diag);
+    status = status ? status : guard_run(compile, j, diag);
+    free(j->graph);
+    if (!status)
+        *out = j->out;
+    return status;
+}
+
 ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format format, ffn_bytes *out,
                        ffn_diag *diag) {
     if (!out)
@@ -96,23 +105,13 @@ ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format
     if ((unsigned)format >= FFNGEN_FORMATS)
         return diag_fail(diag, FFN_BAD_ARGUMENT, "format %d: it must be 0 .. %d", (int)format, FFNGEN_FORMATS - 1);
     job j = {.spec = spec, .plan = plan, .format = format};
-    ffn_status status = prepare(&j, diag);
-    status = status ? status : guard_run(compile, &j, diag);
-    free(j.graph);
-    if (!status)
-        *out = j.out;
-    return status;
+    return run(&j, out, diag);
 }
 
 ffn_status free_order_image(const ffn_spec *spec, const ffn_plan *plan, const free_order *order, ffn_bytes *image,
                             ffn_diag *diag) {
     job j = {.spec = spec, .plan = plan, .format = FFNGEN_IMAGE, .free = *order};
-    ffn_status status = prepare(&j, diag);
-    status = status ? status : guard_run(compile, &j, diag);
-    free(j.graph);
-    if (!status)
-        *image = j.out;
-    return status;
+    return run(&j, image, diag);
 }
 
 static ffn_status build(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag) {

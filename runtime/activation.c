@@ -1,9 +1,9 @@
 /* activation.c: templates/activations.def and fast.def -> the table of built-in activations, and the text of one -> row
  * and parameters */
-#include <fenv.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "default_state.h"
 #include "diag.h"
 #include "formula_ast.h"
 #include "formula_cursor.h"
@@ -92,7 +92,7 @@ static ffn_status parse_parameter(cursor *c, activation_text *parsed) {
     return FFN_OK;
 }
 
-static ffn_status parse_parameters(cursor *c, activation_text *parsed) {
+DEFAULT_STATE_WORK ffn_status parse_parameters(cursor *c, activation_text *parsed) {
     char seen[CURSOR_SEEN_BYTES];
     if (cursor_accept(c, "(")) {
         do {
@@ -128,7 +128,7 @@ static ffn_status parse_formula(cursor *c, activation_text *parsed, const char *
     return FFN_OK;
 }
 
-static __attribute__((noinline)) ffn_status parse(const char *text, activation_text *parsed, ffn_diag *diag) {
+ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag) {
     cursor c = {text, text + strlen(text), text, FFN_OK, diag};
     cursor_skip_spaces(&c);
     const char *const word = c.at;
@@ -152,20 +152,16 @@ static __attribute__((noinline)) ffn_status parse(const char *text, activation_t
                                near[0] ? near : ": a name of the list, act(F) or gated(F) was expected");
         }
         result.gated = result.row->shown.gated;
+        fenv_t callers;
+        const bool numbers = result.row->shown.parameters[0] != '\0'; /* most have none, and reading is done often */
+        if (numbers)
+            default_state_begin(&callers);
         status = parse_parameters(&c, &result);
+        if (numbers)
+            default_state_end(&callers);
     }
     if (status == FFN_OK)
         *parsed = result;
-    return status;
-}
-
-/* As formula_canonical: in the default state of the floating-point unit. */
-ffn_status activation_parse(const char *text, activation_text *parsed, ffn_diag *diag) {
-    fenv_t callers;
-    fegetenv(&callers);
-    fesetenv(FE_DFL_ENV);
-    const ffn_status status = parse(text, parsed, diag);
-    fesetenv(&callers);
     return status;
 }
 

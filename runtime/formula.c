@@ -4,10 +4,10 @@
  * nodes costs nothing, since equal nodes stand once. */
 #include "formula.h"
 
-#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "default_state.h"
 #include "diag.h"
 #include "formula_ast.h"
 #include "formula_graph.h"
@@ -126,8 +126,8 @@ static ffn_status build(inliner *in, const activation_text *parsed, uint32_t acc
     return FFN_OK;
 }
 
-static __attribute__((noinline)) ffn_status build_graph(const char *activation, uint32_t accuracy, formula_graph *graph,
-                                                        ffn_diag *diag) {
+DEFAULT_STATE_WORK ffn_status build_graph(const char *activation, uint32_t accuracy, formula_graph *graph,
+                                          ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(activation, &parsed, diag);
     if (status != FFN_OK)
@@ -143,13 +143,11 @@ static __attribute__((noinline)) ffn_status build_graph(const char *activation, 
     return status;
 }
 
-/* As formula_canonical: in the default state of the floating-point unit. */
 ffn_status formula_build(const char *activation, uint32_t accuracy, formula_graph *graph, ffn_diag *diag) {
     fenv_t callers;
-    fegetenv(&callers);
-    fesetenv(FE_DFL_ENV);
+    default_state_begin(&callers);
     const ffn_status status = build_graph(activation, accuracy, graph, diag);
-    fesetenv(&callers);
+    default_state_end(&callers);
     return status;
 }
 

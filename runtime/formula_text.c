@@ -2,12 +2,12 @@
  *
  * Invariant: a canonical text reads back as the same operations and is its own canonical text. So parentheses stay
  * where they decide the order of operations, which decides the bits, and nowhere else. */
-#include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "default_state.h"
 #include "diag.h"
 #include "formula_ast.h"
 
@@ -176,8 +176,8 @@ static void put_row(writer *w, const activation_text *parsed) {
     put(w, "%s", count > 0 ? ")" : "");
 }
 
-static __attribute__((noinline)) ffn_status make_canonical(const char *text, char *canonical, size_t canonical_bytes,
-                                                           bool *gated, ffn_diag *diag) {
+DEFAULT_STATE_WORK ffn_status make_canonical(const char *text, char *canonical, size_t canonical_bytes, bool *gated,
+                                             ffn_diag *diag) {
     activation_text parsed;
     ffn_status status = activation_parse(text, &parsed, diag);
     if (status != FFN_OK)
@@ -207,9 +207,8 @@ static __attribute__((noinline)) ffn_status make_canonical(const char *text, cha
 /* A text means the same number, and a number the same text, whatever state the caller's floating-point unit is in. */
 ffn_status formula_canonical(const char *text, char *canonical, size_t canonical_bytes, bool *gated, ffn_diag *diag) {
     fenv_t callers;
-    fegetenv(&callers);
-    fesetenv(FE_DFL_ENV);
+    default_state_begin(&callers);
     const ffn_status status = make_canonical(text, canonical, canonical_bytes, gated, diag);
-    fesetenv(&callers);
+    default_state_end(&callers);
     return status;
 }

@@ -6,10 +6,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "verify.h"
 
-#include <fenv.h>
 #include <math.h>
 #include <time.h>
 
+#include "default_state.h"
 #include "diag.h"
 #include "fallback.h"
 #include "plan.h"
@@ -232,8 +232,8 @@ static double now_ms(void) {
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
 }
 
-static ffn_status run(const verify_subject *subject, int64_t n, const ffn_product *product, ffn_verify_report *report,
-                      ffn_diag *diag) {
+DEFAULT_STATE_WORK ffn_status run(const verify_subject *subject, int64_t n, const ffn_product *product,
+                                  ffn_verify_report *report, ffn_diag *diag) {
     double start = now_ms();
     verify_block block;
     verify_reference reference;
@@ -279,9 +279,8 @@ static ffn_status run(const verify_subject *subject, int64_t n, const ffn_produc
 ffn_status verify_run(const verify_subject *subject, int64_t n, const ffn_product *product, ffn_verify_report *report,
                       ffn_diag *diag) {
     fenv_t callers;
-    fegetenv(&callers);
-    fesetenv(FE_DFL_ENV);
+    default_state_begin(&callers);
     ffn_status status = run(subject, n, product, report, diag);
-    fesetenv(&callers);
+    default_state_end(&callers);
     return status;
 }

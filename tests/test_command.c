@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "ffn.h"
 #include "support_command.h"
+#include "support_json.h"
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
@@ -144,39 +145,27 @@ static int each_line(void (*check)(const cJSON *line)) {
     return count;
 }
 
-static double number(const cJSON *line, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
-    cr_assert(cJSON_IsNumber(item), "%s is not a number", key);
-    return item->valuedouble;
-}
-
-static const char *text(const cJSON *line, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
-    cr_assert(cJSON_IsString(item), "%s is not a text", key);
-    return item->valuestring;
-}
-
 static void check_bits(const cJSON *line) {
-    const char *bits = text(line, "bits");
+    const char *bits = json_text_of(line, "bits");
     cr_assert(strlen(bits) == 18 && strspn(bits + 2, "0123456789abcdef") == 16, "bits: %s", bits);
 }
 
 static void check_preset(const cJSON *line) {
     ffn_spec spec, named;
-    cr_assert_eq(ffn_spec_parse(text(line, "spec"), &spec, NULL), FFN_OK);
-    cr_assert_eq(ffn_spec_parse(text(line, "preset"), &named, NULL), FFN_OK);
+    cr_assert_eq(ffn_spec_parse(json_text_of(line, "spec"), &spec, NULL), FFN_OK);
+    cr_assert_eq(ffn_spec_parse(json_text_of(line, "preset"), &named, NULL), FFN_OK);
     cr_assert(ffn_spec_equal(&spec, &named));
 }
 
 static void check_activation(const cJSON *line) {
-    text(line, "formula");
+    json_text_of(line, "formula");
     cr_assert(cJSON_IsBool(cJSON_GetObjectItemCaseSensitive(line, "gated")));
-    cr_assert(*text(line, "activation"));
+    cr_assert(*json_text_of(line, "activation"));
 }
 
 static void check_isa(const cJSON *line) {
     ffn_isa isa;
-    cr_assert_eq(ffn_isa_parse(text(line, "isa"), &isa, NULL), FFN_OK);
+    cr_assert_eq(ffn_isa_parse(json_text_of(line, "isa"), &isa, NULL), FFN_OK);
     cr_assert_eq(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "supported")), ffn_isa_supported(isa));
 }
 
@@ -197,19 +186,19 @@ static char bits_of_n[VERIFY_N_MAX][32];
 static int verify_portable, verify_lines;
 
 static void check_verdict(const cJSON *line) {
-    int n = (int)number(line, "n");
+    int n = (int)json_number_of(line, "n");
     cr_assert(n >= 1 && n < VERIFY_N_MAX);
     check_bits(line);
-    text(line, "spec");
-    text(line, "plan");
+    json_text_of(line, "spec");
+    json_text_of(line, "plan");
     cr_assert(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "passed")));
-    cr_assert_gt(number(line, "error_bound"), 0);
-    cr_assert_leq(number(line, "max_error"), number(line, "error_bound"));
-    cr_assert_gt(number(line, "compared"), 0);
+    cr_assert_gt(json_number_of(line, "error_bound"), 0);
+    cr_assert_leq(json_number_of(line, "max_error"), json_number_of(line, "error_bound"));
+    cr_assert_gt(json_number_of(line, "compared"), 0);
     if (*bits_of_n[n])
-        cr_assert_str_eq(bits_of_n[n], text(line, "bits"), "n = %d: the bits differ between ISAs", n);
-    snprintf(bits_of_n[n], sizeof bits_of_n[n], "%s", text(line, "bits"));
-    verify_portable += !strcmp(text(line, "isa"), "portable");
+        cr_assert_str_eq(bits_of_n[n], json_text_of(line, "bits"), "n = %d: the bits differ between ISAs", n);
+    snprintf(bits_of_n[n], sizeof bits_of_n[n], "%s", json_text_of(line, "bits"));
+    verify_portable += !strcmp(json_text_of(line, "isa"), "portable");
     verify_lines++;
 }
 
@@ -233,24 +222,26 @@ static void check_measurement(const cJSON *line) {
                                            "fraction_of_peak", "roof_ms",          "weight_gbs",       "read_gbs",
                                            "fraction_of_read", "fraction_of_roof", "act_ns_per_vector"};
     for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
-        cr_assert_gt(number(line, positive[i]), 0, "%s", positive[i]);
-    cr_assert_eq(number(line, "threads"), 1);
-    cr_assert_str_eq(text(line, "spec"), "d64-f256-relu-bias");
-    double flops = 2.0 * 2 * 64 * 256 * number(line, "n"), gflops = flops / number(line, "ms_min") * 1e-6;
-    cr_assert_float_eq(number(line, "gflops"), gflops, 1e-4 * gflops);
-    cr_assert_float_eq(number(line, "fraction_of_peak"), number(line, "gflops") / number(line, "peak_gflops"), 1e-4);
-    cr_assert_leq(number(line, "ms_min"), number(line, "ms_median"));
+        cr_assert_gt(json_number_of(line, positive[i]), 0, "%s", positive[i]);
+    cr_assert_eq(json_number_of(line, "threads"), 1);
+    cr_assert_str_eq(json_text_of(line, "spec"), "d64-f256-relu-bias");
+    double flops = 2.0 * 2 * 64 * 256 * json_number_of(line, "n"),
+           gflops = flops / json_number_of(line, "ms_min") * 1e-6;
+    cr_assert_float_eq(json_number_of(line, "gflops"), gflops, 1e-4 * gflops);
+    cr_assert_float_eq(json_number_of(line, "fraction_of_peak"),
+                       json_number_of(line, "gflops") / json_number_of(line, "peak_gflops"), 1e-4);
+    cr_assert_leq(json_number_of(line, "ms_min"), json_number_of(line, "ms_median"));
     cr_assert(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(line, "cold")));
     check_bits(line);
-    text(line, "plan");
-    text(line, "source");
-    number(line, "compile_ms");
-    number(line, "verify_ms");
-    number(line, "load_ms");
-    cr_assert_eq(number(line, "operations"), 1);
-    cr_assert_gt(number(cJSON_GetObjectItemCaseSensitive(line, "vs"), "openblas"), 0);
+    json_text_of(line, "plan");
+    json_text_of(line, "source");
+    json_number_of(line, "compile_ms");
+    json_number_of(line, "verify_ms");
+    json_number_of(line, "load_ms");
+    cr_assert_eq(json_number_of(line, "operations"), 1);
+    cr_assert_gt(json_number_of(cJSON_GetObjectItemCaseSensitive(line, "vs"), "openblas"), 0);
     const cJSON *peers = cJSON_GetObjectItemCaseSensitive(line, "peers");
-    snprintf(peer_name, sizeof peer_name, "%s", text(peers, "openblas"));
+    snprintf(peer_name, sizeof peer_name, "%s", json_text_of(peers, "openblas"));
 }
 
 Test(command, bench_prints_every_field_whatever_openblas_was_told) {
@@ -292,14 +283,14 @@ static void check_contract(const cJSON *line) {
     const cJSON *order = cJSON_GetObjectItemCaseSensitive(line, "free_order");
     cr_assert_eq(order != NULL, free_order_wanted);
     if (free_order_wanted) {
-        cr_assert_gt(number(order, "ratio_min"), 0);
-        cr_assert_gt(number(order, "ratio_median"), 0);
-        cr_assert_leq(number(order, "ms_min"), number(order, "ms_median"));
-        cr_assert_lt(number(order, "max_error"), 1e-3);
-        text(order, "variant");
-        cr_expect_str_eq(text(line, "bits"), bits_of_kernel, "the kernel itself is another one");
+        cr_assert_gt(json_number_of(order, "ratio_min"), 0);
+        cr_assert_gt(json_number_of(order, "ratio_median"), 0);
+        cr_assert_leq(json_number_of(order, "ms_min"), json_number_of(order, "ms_median"));
+        cr_assert_lt(json_number_of(order, "max_error"), 1e-3);
+        json_text_of(order, "variant");
+        cr_expect_str_eq(json_text_of(line, "bits"), bits_of_kernel, "the kernel itself is another one");
     }
-    snprintf(bits_of_kernel, sizeof bits_of_kernel, "%s", text(line, "bits"));
+    snprintf(bits_of_kernel, sizeof bits_of_kernel, "%s", json_text_of(line, "bits"));
 }
 
 Test(command, bench_measures_what_the_contract_costs_beside_the_same_kernel) {

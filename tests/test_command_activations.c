@@ -4,6 +4,7 @@
 #include "formula_count.h"
 #include "support_command.h"
 #include "support_formula.h"
+#include "support_json.h"
 #include "support_mpfr.h"
 
 #include <cjson/cJSON.h>
@@ -24,18 +25,6 @@ static cJSON *lines(void) {
         cr_assert(parsed && cJSON_AddItemToArray(all, parsed), "%s", line);
     }
     return all;
-}
-
-static double number(const cJSON *line, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
-    cr_assert(cJSON_IsNumber(item), "%s is not a number", key);
-    return item->valuedouble;
-}
-
-static const char *text(const cJSON *line, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
-    cr_assert(cJSON_IsString(item), "%s is not a text", key);
-    return item->valuestring;
 }
 
 /* ---- verify ---- */
@@ -63,15 +52,15 @@ Test(command_activations, verify_tells_the_largest_error_and_where_it_is) {
         cJSON *all = lines();
         const cJSON *line;
         cJSON_ArrayForEach(line, all) {
-            const double ulp = number(line, "act_ulp");
+            const double ulp = json_number_of(line, "act_ulp");
             cr_expect(ulp >= measured[i].least && ulp <= measured[i].most, "%s: %g", measured[i].spec, ulp);
-            cr_expect_eq(number(line, "act_nan"), 0);
-            cr_expect_geq(number(line, "act_subnormal"), 0);
+            cr_expect_eq(json_number_of(line, "act_nan"), 0);
+            cr_expect_geq(json_number_of(line, "act_subnormal"), 0);
             if (ulp == 0)
                 continue;
             const bool gated = cJSON_HasObjectItem(line, "act_ulp_at_up");
-            const float g = (float)number(line, "act_ulp_at");
-            const float u = gated ? (float)number(line, "act_ulp_at_up") : 1;
+            const float g = (float)json_number_of(line, "act_ulp_at");
+            const float u = gated ? (float)json_number_of(line, "act_ulp_at_up") : 1;
             const float got = eval_at(measured[i].activation, g, u);
             const exact_error error = exact_compare(measured[i].exact, none, g, u, got);
             cr_expect_float_eq(error.ulps, ulp, 1e-4 * ulp, "%s of %a: %g, not %g", measured[i].spec, (double)g, ulp,
@@ -89,8 +78,8 @@ Test(command_activations, verify_tells_the_absolute_error_of_a_fast_one) {
     cJSON *all = lines();
     const cJSON *line;
     cJSON_ArrayForEach(line, all) {
-        const double error = number(line, "act_error");
-        const float at = (float)number(line, "act_error_at");
+        const double error = json_number_of(line, "act_error");
+        const float at = (float)json_number_of(line, "act_error_at");
         cr_expect(error > 1e-9 && error <= 1e-6, "%g", error);
         formula_graph *graph = graph_of_accuracy("silu", FFN_FAST);
         float got;
@@ -113,12 +102,12 @@ Test(command_activations, verify_tells_a_fast_error_in_what_bounds_it) {
     support_expect_status(0);
     cJSON *all = lines();
     const cJSON *line;
-    cJSON_ArrayForEach(line, all) cr_expect_leq(number(line, "act_ulp"), 0.5);
+    cJSON_ArrayForEach(line, all) cr_expect_leq(json_number_of(line, "act_ulp"), 0.5);
     cJSON_Delete(all);
     RUN("verify", "d1-f1-elu(-1e6)-fast", "-n", "1", "--isa", "portable", "--json");
     support_expect_status(0);
     all = lines();
-    cr_expect_leq(number(cJSON_GetArrayItem(all, 0), "act_error"), 1e-6);
+    cr_expect_leq(json_number_of(cJSON_GetArrayItem(all, 0), "act_error"), 1e-6);
     cJSON_Delete(all);
 }
 
@@ -177,7 +166,8 @@ Test(command_activations, operations_are_those_of_the_vector) {
 
 static double operations_of(const cJSON *list, const char *activation, const char *key) {
     const cJSON *line;
-    cJSON_ArrayForEach(line, list) if (!strcmp(text(line, "activation"), activation)) return number(line, key);
+    cJSON_ArrayForEach(line, list) if (!strcmp(json_text_of(line, "activation"), activation)) return json_number_of(
+        line, key);
     cr_assert_fail("%s is not in the list", activation);
     return 0;
 }
@@ -224,14 +214,14 @@ Test(command_activations, bench_times_all_that_the_list_has_in_both_accuracies) 
     const cJSON *line;
     int accurate = 0, fast = 0, forms = 0;
     cJSON_ArrayForEach(line, timed) {
-        const bool is_fast = !strcmp(text(line, "accuracy"), "fast");
+        const bool is_fast = !strcmp(json_text_of(line, "accuracy"), "fast");
         accurate += !is_fast;
         fast += is_fast;
-        cr_expect_eq(number(line, "operations"),
-                     operations_of(list, text(line, "activation"), is_fast ? "operations_fast" : "operations"));
-        cr_expect_gt(number(line, "act_ns_per_vector"), 0);
-        cr_expect_geq(number(line, "act_ns_per_vector_median"), number(line, "act_ns_per_vector"));
-        text(line, "isa");
+        cr_expect_eq(json_number_of(line, "operations"),
+                     operations_of(list, json_text_of(line, "activation"), is_fast ? "operations_fast" : "operations"));
+        cr_expect_gt(json_number_of(line, "act_ns_per_vector"), 0);
+        cr_expect_geq(json_number_of(line, "act_ns_per_vector_median"), json_number_of(line, "act_ns_per_vector"));
+        json_text_of(line, "isa");
     }
     for (size_t i = 0; activation_row_at(i); i++)
         forms += activation_fast(activation_row_at(i)) != NULL;

@@ -8,51 +8,30 @@
 
 #include "same_bits.h"
 
-static sb_args args_of(const call *c, size_t scratch_bytes) {
-    sb_args args;
-    args.n = c->n;
-    args.x = c->x;
-    args.ldx = c->ldx;
-    args.y = c->y;
-    args.ldy = c->ldy;
-    args.packed = c->packed;
-    args.scratch = c->scratch;
-    args.scratch_bytes = scratch_bytes;
-    return args;
-}
-
-static sb_weights weights_of(const float *up, const float *gate, const float *down, const float *const biases[3]) {
-    sb_weights weights;
-    memset(&weights, 0, sizeof weights);
-    weights.up.data = up;
-    weights.gate.data = gate;
-    weights.down.data = down;
-    weights.bias_up = biases[0];
-    weights.bias_gate = biases[1];
-    weights.bias_down = biases[2];
-    return weights;
-}
+#define P sb
+#define PU SB
+#include "header_arguments.h"
 
 #define CALLS(NAME, UPPER, ...)                                                                                    \
     static int NAME##_do_pack(const float *up, const float *gate, const float *down, const float *const biases[3], \
                               void *packed) {                                                                      \
-        const sb_weights weights = weights_of(up, gate, down, biases);                                             \
+        const sb_weights weights = sb_weights_of(up, gate, down, biases);                                          \
         return sb_##NAME##_pack(&weights, packed, SB_##UPPER##_PACKED_BYTES);                                      \
     }                                                                                                              \
     static int NAME##_do_run(const call *c) {                                                                      \
-        const sb_args args = args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                               \
+        const sb_args args = sb_args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                            \
         return sb_##NAME##_run(&args);                                                                             \
     }                                                                                                              \
     static int NAME##_do_rows(const call *c, int64_t begin, int64_t end) {                                         \
-        const sb_args args = args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                               \
+        const sb_args args = sb_args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                            \
         return sb_##NAME##_run_rows(&args, begin, end);                                                            \
     }                                                                                                              \
     static int NAME##_do_expand(const call *c, float *hidden, int64_t begin, int64_t end) {                        \
-        const sb_args args = args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                               \
+        const sb_args args = sb_args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                            \
         return sb_##NAME##_expand(&args, hidden, begin, end);                                                      \
     }                                                                                                              \
     static int NAME##_do_contract(const call *c, const float *hidden, int64_t begin, int64_t end) {                \
-        const sb_args args = args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                               \
+        const sb_args args = sb_args_of(c, SB_##UPPER##_SCRATCH_BYTES);                                            \
         return sb_##NAME##_contract(&args, hidden, begin, end);                                                    \
     }
 SAME_HEADER_SPECS(CALLS)
