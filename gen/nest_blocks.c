@@ -10,7 +10,8 @@
 #define CHEAP_NODES 8
 
 bool nest_tiles_activate(const nest *n) {
-    return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 && n->plan->k_block >= n->spec->d_model;
+    return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 && n->plan->k_block >= n->spec->d_model &&
+           !plan_chunk(n->plan, n->expand.chains, n->spec->d_model);
 }
 
 /* activate(h, ldh, g, ldg, rows, columns): h = act(h), or phi(g, h), in place; columns are whole vectors. */
@@ -91,7 +92,7 @@ static void sum_chains(nest *n, const stage *s, LLVMValueRef chains, LLVMValueRe
     ir_loop_end(g, &row);
 }
 
-/* One matrix of the expand stage over one group of panels and one k block. */
+/* One matrix of the expand stage over one group of panels and one k block; x starts at term k. */
 typedef struct expand_call {
     LLVMValueRef x, ldx, packed, scratch, rows, panel, panels, k, k_count;
 } expand_call;
@@ -126,7 +127,7 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
                       column);
     }
     LLVMValueRef arguments[SWEEP_PARAMETERS] = {
-        [SWEEP_A] = ir_at(g, c->x, c->k),
+        [SWEEP_A] = c->x,
         [SWEEP_LDA] = c->ldx,
         [SWEEP_B] = nest_expand_weights(n, c->packed, gate, c->panel, c->k),
         [SWEEP_C] = target,
@@ -142,6 +143,24 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
     if (s->chains > 1) /* such a stage has no k blocks: the sums are complete */
         sum_chains(n, s, nest_scratch(n, c->scratch, n->scratch.expand_chains), out, ldo, c->rows, c->panel, c->panels,
                    FFN_PANEL);
+}
+
+/* Terms k .. k + k_count - 1 of the rows of x into scratch. */
+static void copy_x(nest *n, LLVMValueRef x, LLVMValueRef ldx, LLVMValueRef k, LLVMValueRef k_count, LLVMValueRef rows,
+                   LLVMValueRef scratch) {
+    ir *g = n->g;
+    LLVMValueRef to = nest_scratch(n, scratch, n->scratch.x), lanes = ir_int(g, g->lanes);
+    LLVMValueRef vectors = ir_sub(g, k_count, ir_rem(g, k_count, lanes));
+    ir_loop row = ir_loop_begin(g, ir_int(g, 0), rows, ir_int(g, 1), "copy_x");
+    LLVMValueRef source = ir_at(g, ir_at(g, x, ir_mul(g, row.i, ldx)), k);
+    LLVMValueRef target = ir_at(g, to, ir_mul(g, row.i, ir_int(g, n->scratch.x_stride)));
+    ir_loop vector = ir_loop_begin(g, ir_int(g, 0), vectors, lanes, "vector");
+    ir_store(g, ir_load(g, g->vector, ir_at(g, source, vector.i), 4), ir_at(g, target, vector.i), 4);
+    ir_loop_end(g, &vector);
+    ir_loop rest = ir_loop_begin(g, vectors, k_count, ir_int(g, 1), "rest");
+    ir_store(g, ir_load(g, g->f32, ir_at(g, source, rest.i), 4), ir_at(g, target, rest.i), 4);
+    ir_loop_end(g, &rest);
+    ir_loop_end(g, &row);
 }
 
 /* expand_block(x, ldx, packed, h, ldh, scratch, rows, first panel, panels, after): h of these rows and panels; column 0
@@ -163,10 +182,16 @@ static void build_expand_block(nest *n) {
     LLVMValueRef last_k = ir_less(g, k_left, ir_int(g, k_block + 1));
     LLVMValueRef next_k = nest_expand_weights(n, packed, n->gated, first, ir_add(g, k.i, ir_int(g, k_block)));
     LLVMValueRef after_groups = ir_select(g, last_k, after, next_k);
+    LLVMValueRef k_count = ir_min(g, ir_int(g, k_block), k_left), x_block = ir_at(g, x, k.i);
+    if (n->plan->copy_x) {
+        copy_x(n, x, ldx, k.i, k_count, rows, scratch);
+        x_block = nest_scratch(n, scratch, n->scratch.x);
+        ldx = ir_int(g, n->scratch.x_stride);
+    }
     ir_loop group = ir_loop_begin(g, ir_int(g, 0), panels, ir_int(g, n->group), "group");
     LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL)), panel = ir_add(g, first, group.i);
     LLVMValueRef left = ir_sub(g, panels, group.i), last_group = ir_less(g, left, ir_int(g, n->group + 1));
-    expand_call call = {.x = x,
+    expand_call call = {.x = x_block,
                         .ldx = ldx,
                         .packed = packed,
                         .scratch = scratch,
@@ -174,7 +199,7 @@ static void build_expand_block(nest *n) {
                         .panel = panel,
                         .panels = ir_min(g, ir_int(g, n->group), left),
                         .k = k.i,
-                        .k_count = ir_min(g, ir_int(g, k_block), k_left)};
+                        .k_count = k_count};
     LLVMValueRef next_group = nest_expand_weights(n, packed, n->gated, ir_add(g, panel, ir_int(g, n->group)), k.i);
     LLVMValueRef next = ir_select(g, last_group, after_groups, next_group);
     if (n->gated) {
