@@ -23,6 +23,7 @@ enum {
     ACTIVATE,
     KERNEL_ALONE,
     FREE,
+    STAGES,
     PEAK_ALONE,
     READ_ALONE,
     PEERS,
@@ -46,6 +47,7 @@ typedef struct state {
     reading together, alone;
     const char *read_from;
     bench_free_order free; /* kernel NULL: takes no part */
+    bench_stages stages;   /* likewise */
     ffn_status status;     /* of the last call */
     ffn_diag diag;
     void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */
@@ -125,6 +127,10 @@ static void read_alone_call(void *self) {
 
 static void free_call(void *self) {
     bench_free_order_call(&((state *)self)->free);
+}
+
+static void stages_call(void *self) {
+    bench_stages_call(&((state *)self)->stages);
 }
 
 static void activate_call(void *self) {
@@ -220,6 +226,28 @@ static void fill_report(const state *s, bench_report *report) {
     report->fraction_of_roof = report->roof_ms / report->ms_min;
 }
 
+static void fill_stages(const state *s, bench_report *report) {
+    const bench_layer *layer = s->request->layer;
+    const bench_contender *kernel = &s->contenders[KERNEL], *counting = &s->contenders[STAGES];
+    bench_stages_report *stages = &report->stages;
+    if (!s->stages.of.kernel)
+        return;
+    stages->timed = true;
+    stages->ratio_min = counting->ms_min / kernel->ms_min;
+    stages->ratio_median = bench_ratio(counting, kernel);
+    bench_stages_shares(&s->stages, stages->ms);
+    for (int part = 0; part < BENCH_PARTS; part++)
+        stages->ms[part] *= kernel->ms_min;
+    const double products[BENCH_REST] = {[BENCH_EXPAND] = layer->gated ? 2 : 1, [BENCH_CONTRACT] = 1};
+    for (int part = 0; part < BENCH_REST; part++) {
+        double terms = products[part] * (double)layer->spec.d_model * (double)layer->spec.d_ff;
+        if (stages->ms[part] > 0 && report->peak_gflops > 0)
+            stages->peak[part] = 2e-6 * (double)s->request->n * terms / stages->ms[part] / report->peak_gflops;
+        if (stages->ms[part] > 0 && report->read_gbs > 0)
+            stages->read[part] = 1e-6 * sizeof(float) * terms / stages->ms[part] / report->read_gbs;
+    }
+}
+
 /* What the threads together do in a second over what one of them does alone, each by rounds: the pace of a shared
  * machine changes more from one second to the next than what is compared. */
 static void fill_speedups(const state *s, bench_report *report) {
@@ -296,6 +324,7 @@ static void time_all(state *s, bench_report *report) {
         [ACTIVATE] = activate_call,
         [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
         [FREE] = s->free.kernel ? free_call : NULL,
+        [STAGES] = s->stages.of.kernel ? stages_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
     };
@@ -352,9 +381,14 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
         if (status)
             return status;
     }
+    if (request->stages)
+        status = bench_stages_open(request->stages, request->layer, &s->args, &s->stages, diag);
+    if (status)
+        return status;
     time_all(s, report);
     fill_report(s, report);
     fill_speedups(s, report);
+    fill_stages(s, report);
     report->bits = ffn_digest(s->args.y, request->n, request->layer->spec.d_model, s->args.ldy);
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (s->peers[i])
@@ -378,6 +412,7 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     bench_free(s->args.y);
     bench_free(s->args.scratch);
     bench_free_order_clear(&s->free);
+    bench_stages_clear(&s->stages);
     free(s);
     return status;
 }

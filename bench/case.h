@@ -9,15 +9,17 @@
 #include "layer.h"
 #include "oracle.h"
 #include "peer.h"
+#include "stages.h"
 #include "team.h"
 
 typedef struct bench_request {
     bench_layer *layer;
-    const ffn_kernel *kernel;       /* prepared for n */
-    const ffn_kernel *lender;       /* of the activation that peers use where they have none; prepared for n */
-    const bench_peers *peers;       /* which have taken the layer */
-    const bench_oracle *oracle;     /* of the layer and of x */
-    const bench_free_kernels *free; /* timed against the kernel, on one thread; NULL: not */
+    const ffn_kernel *kernel;          /* prepared for n */
+    const ffn_kernel *lender;          /* of the activation that peers use where they have none; prepared for n */
+    const bench_peers *peers;          /* which have taken the layer */
+    const bench_oracle *oracle;        /* of the layer and of x */
+    const bench_free_kernels *free;    /* timed against the kernel, on one thread; NULL: not */
+    const bench_stages_kernel *stages; /* timed against the kernel, on one thread; NULL: not */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
@@ -45,6 +47,13 @@ typedef struct bench_free_report {
     double max_error;
 } bench_free_report;
 
+typedef struct bench_stages_report {
+    bool timed;
+    double ms[BENCH_PARTS];                    /* of ms_min of the kernel that does not count */
+    double peak[BENCH_REST], read[BENCH_REST]; /* of expand and contract: shares of peak and read rate in their time */
+    double ratio_min, ratio_median;            /* the counting kernel's time over that of the other */
+} bench_stages_report;
+
 /* A figure that could not be measured is 0. */
 typedef struct bench_report {
     double ms_min, ms_median, gflops;
@@ -58,6 +67,7 @@ typedef struct bench_report {
     double max_error;                         /* of the kernel, as of a peer */
     bench_peer_report peers[BENCH_PEERS_MAX]; /* in the order of the request */
     bench_free_report free_order;
+    bench_stages_report stages;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;

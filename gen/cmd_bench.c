@@ -3,6 +3,7 @@
 #include "cmd_bench_activations.h"
 #include "cmd_bench_contract.h"
 #include "cmd_bench_spec.h"
+#include "cmd_bench_stages.h"
 #include "options.h"
 #include "suite.h"
 
@@ -61,6 +62,8 @@ static int take(void *self, const bench_row *row) {
     bench_row_line(row, &s->table);
     if (row->contract)
         bench_contract_print(row);
+    if (row->stages)
+        bench_stages_print(row);
     return CMD_OK;
 }
 
@@ -169,6 +172,7 @@ static int run(const cmd *command, int argc, char **argv) {
         {"seconds", 0, OPTION_SECONDS, &row->seconds, "S", "time for each row (default 0.5; at least 3 rounds)", NULL},
         {"contract", 0, OPTION_FLAG, &row->contract, NULL, "what the fixed order of sums costs: against free ones",
          NULL},
+        {"stages", 0, OPTION_FLAG, &row->stages, NULL, "where the time goes: expand, activate, contract, rest", NULL},
         {"plan", 0, OPTION_TEXT, &row->plan_changes, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
         {"tuned", 0, OPTION_TEXT, &row->tuned, CMD_TUNED_ARGUMENT, "tuned plans (default: off)", NULL},
         {"store", 0, OPTION_TEXT, &row->store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
@@ -216,10 +220,14 @@ static int run(const cmd *command, int argc, char **argv) {
     s.vs = s.vs ? s.vs : "openblas";
     if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
         return CMD_USAGE;
-    if (row->contract && threads != 1)
-        return cmd_error(command, CMD_USAGE, "--contract: on one thread, without --threads");
-    if (row->contract && (row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa) == FFN_ISA_PORTABLE)
+    bool portable = (row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa) == FFN_ISA_PORTABLE;
+    if ((row->contract || row->stages) && threads != 1)
+        return cmd_error(command, CMD_USAGE, "--%s: on one thread, without --threads",
+                         row->contract ? "contract" : "stages");
+    if (row->contract && portable)
         return cmd_error(command, CMD_USAGE, "--contract: of compiled kernels; the portable one has one order of sums");
+    if (row->stages && portable)
+        return cmd_error(command, CMD_USAGE, "--stages: of compiled kernels; the portable one counts nothing");
     ffn_spec *specs = NULL;
     if (count > 0 || !s.all_presets) {
         status = cmd_specs(command, argv + operands, count, &specs);

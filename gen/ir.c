@@ -222,6 +222,20 @@ LLVMValueRef ir_opaque(ir *g, LLVMValueRef value) {
     return LLVMBuildCall2(g->builder, type, same, &value, 1, "");
 }
 
+LLVMValueRef ir_ticks(ir *g) {
+    static const struct {
+        const char *code, *constraints;
+    } read[] = {
+        [FFN_ARCH_X86_64] = {"rdtsc\n\tshlq $$32, %rdx\n\torq %rdx, %rax", "={rax},~{rdx},~{flags},~{memory}"},
+        [FFN_ARCH_AARCH64] = {"mrs $0, cntvct_el0", "=r,~{memory}"},
+    };
+    const char *code = read[g->isa->arch].code, *constraints = read[g->isa->arch].constraints;
+    LLVMTypeRef type = LLVMFunctionType(g->i64, NULL, 0, 0);
+    LLVMValueRef ticks =
+        LLVMGetInlineAsm(type, code, strlen(code), constraints, strlen(constraints), 1, 0, LLVMInlineAsmDialectATT, 0);
+    return LLVMBuildCall2(g->builder, type, ticks, NULL, 0, "");
+}
+
 void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count) {
     int64_t done = 0;
     for (int64_t size = 16; size > 0; size /= 2) {

@@ -21,6 +21,7 @@ typedef struct ir {
     LLVMTypeRef vector, word_vector; /* `lanes` of f32, of i32 */
     LLVMValueRef function;           /* the one under construction */
     free_order free;                 /* all 0: the contract's order (free_order.h) */
+    bool count_stages;               /* stages.h */
 } ir;
 
 typedef enum ir_linkage { IR_ENTRY, IR_INTERNAL } ir_linkage;
@@ -69,6 +70,8 @@ void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache);
 void ir_pin_loads(ir *g);
 /* No instruction: the same i64, but nothing derived from it can be computed before this point and kept in registers. */
 LLVMValueRef ir_opaque(ir *g, LLVMValueRef value);
+/* The CPU's counter of time, an i64 of a constant rate; what stands before it in the code is before it. */
+LLVMValueRef ir_ticks(ir *g);
 /* Copies a constant number of floats (0 .. 16) through registers. */
 void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count);
 

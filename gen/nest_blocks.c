@@ -5,6 +5,7 @@
 #include "nest_blocks.h"
 
 #include "formula_ir.h"
+#include "stages.h"
 
 /* An activation of at most this many operations is applied by the tiles, in registers. */
 #define CHEAP_NODES 8
@@ -12,6 +13,19 @@
 bool nest_tiles_activate(const nest *n) {
     return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 && n->plan->k_block >= n->spec->d_model &&
            !plan_chunk(n->plan, n->expand.chains, n->spec->d_model);
+}
+
+/* A call whose time is that of one part of the kernel, where it is counted (stages.h). */
+static void counted_call(nest *n, stages_counter part, LLVMValueRef scratch, LLVMValueRef function,
+                         const LLVMValueRef *arguments, int32_t count) {
+    ir *g = n->g;
+    LLVMValueRef begin = g->count_stages ? ir_ticks(g) : NULL;
+    ir_call(g, function, arguments, count);
+    if (!begin)
+        return;
+    LLVMValueRef spent = LLVMBuildSub(g->builder, ir_ticks(g), begin, "");
+    LLVMValueRef counter = ir_at_bytes(g, scratch, n->scratch.bytes + (int64_t)part * (int64_t)sizeof(uint64_t));
+    ir_store(g, LLVMBuildAdd(g->builder, ir_load(g, g->i64, counter, 8), spent, ""), counter, 8);
 }
 
 /* activate(h, ldh, g, ldg, rows, columns): h = act(h), or phi(g, h), in place; columns are whole vectors. */
@@ -139,7 +153,7 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
         [SWEEP_K] = c->k_count,
         [SWEEP_NEXT] = next,
     };
-    ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
+    counted_call(n, STAGES_EXPAND, c->scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     if (s->chains > 1) /* such a stage has no k blocks: the sums are complete */
         sum_chains(n, s, nest_scratch(n, c->scratch, n->scratch.expand_chains), out, ldo, c->rows, c->panel, c->panels,
                    FFN_PANEL);
@@ -215,7 +229,7 @@ static void build_expand_block(nest *n) {
                                     ldg,
                                     rows,
                                     ir_mul(g, call.panels, ir_int(g, FFN_PANEL))};
-        ir_call(g, n->activate, arguments, 6);
+        counted_call(n, STAGES_ACTIVATE, scratch, n->activate, arguments, 6);
         ir_if_end(g, &complete);
     }
     ir_loop_end(g, &group);
@@ -273,7 +287,7 @@ static void build_contract_block(nest *n) {
     arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
     arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ldo);
     arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, full_end, group.i));
-    ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
+    counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     ir_loop_end(g, &group);
 
     if (ragged) {
@@ -290,7 +304,7 @@ static void build_contract_block(nest *n) {
         arguments[SWEEP_INIT] = ir_select(g, starts, ir_at_const(g, start, full_panels * FFN_PANEL), staged);
         arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld);
         arguments[SWEEP_PANELS] = ir_int(g, 1);
-        ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
+        counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
         copy_ragged(n, target, ldy, staged, ld, rows);
         ir_if_end(g, &reaches);
     }

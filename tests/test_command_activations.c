@@ -178,6 +178,7 @@ Test(command_activations, bench_refuses_what_it_would_not_heed) {
         {"--activations", "--n", "3"},
         {"--activations", "--cold"},
         {"--activations", "--contract"},
+        {"--activations", "--stages"},
         {"--activations", "--store", "off"},
         {"--activations", "--tools", "perf"},
         {"--suite", "--n", "1,16,128"},
