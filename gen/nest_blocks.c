@@ -11,8 +11,8 @@
 #define CHEAP_NODES 8
 
 bool nest_tiles_activate(const nest *n) {
-    return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 && n->plan->k_block >= n->spec->d_model &&
-           !plan_chunk(n->plan, n->expand.chains, n->spec->d_model);
+    return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 &&
+           n->plan->k_block >= n->spec->d_model && !plan_chunk(n->plan, n->expand.chains, n->spec->d_model);
 }
 
 /* A call whose time is that of one part of the kernel, where it is counted (stages.h). */

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tile of so many panels reads as many streams side by side, which a core's own prefetchers follow: nothing is
- * prefetched for it. */
-#define STREAMS_ENOUGH 3
+/* One or two rows leave a core waiting for the weights, and its own prefetchers follow this many streams side by side
+ * best alone. */
+enum { FEW_ROWS = 2, OWN_STREAMS = 3 };
+
+/* A turn that leaves a rest needs a second loop, and registers for it: not with more terms than this. */
+#define REST_UNROLL 4
 
 typedef struct sweep {
     ir *g;
@@ -197,6 +200,8 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
     /* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers.
      */
     int32_t unroll = plan->unroll / s->chains > 0 ? plan->unroll / s->chains : 1;
+    while (unroll > REST_UNROLL && s->terms % ((int64_t)unroll * s->chains))
+        unroll /= 2;
     unroll = unroll < g->free.sums ? g->free.sums : unroll;
     /* Blocks of a sum start at multiples of a panel, so only the last can be no multiple of a turn. */
     int64_t turn = (int64_t)unroll * s->chains;
@@ -220,9 +225,9 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .plane_stride = s->columns,
             .unroll = unroll,
             .whole_turns = whole_turns,
-            .prefetch = tile.panels >= STREAMS_ENOUGH                     ? 0
-                        : w.prefetch * tile.panels < most_lines ? w.prefetch * tile.panels
-                                                                : most_lines,
+            .prefetch = tile.mr <= FEW_ROWS && tile.panels >= OWN_STREAMS ? 0
+                        : w.prefetch * tile.panels < most_lines           ? w.prefetch * tile.panels
+                                                                          : most_lines,
             .streams = group,
             .prefetch_to = w.chunk ? IR_CACHE_1 : IR_CACHE_2,
             .ahead = plan->ahead,

@@ -18,11 +18,10 @@ static const struct {
     char letter;
     const char *name;
     int64_t most;
-} fields[FIELDS] = {{'m', "m_block", INT64_MAX},   {'f', "f_block", INT64_MAX},    {'k', "k_block", INT64_MAX},
-                    {'u', "unroll", INT32_MAX},    {'p', "prefetch", INT32_MAX},   {'a', "ahead", INT32_MAX},
-                    {'r', "row_split", INT32_MAX}, {'v', "vector_bits", INT32_MAX},
-                    {'c', "chunk", INT32_MAX},     {'g', "group", INT32_MAX},
-                    {'x', "copy_x", INT32_MAX}};
+} fields[FIELDS] = {{'m', "m_block", INT64_MAX},   {'f', "f_block", INT64_MAX},     {'k', "k_block", INT64_MAX},
+                    {'u', "unroll", INT32_MAX},    {'p', "prefetch", INT32_MAX},    {'a', "ahead", INT32_MAX},
+                    {'r', "row_split", INT32_MAX}, {'v', "vector_bits", INT32_MAX}, {'c', "chunk", INT32_MAX},
+                    {'g', "group", INT32_MAX},     {'x', "copy_x", INT32_MAX}};
 
 ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
     char line[LINE_BYTES];
