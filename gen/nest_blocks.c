@@ -42,7 +42,7 @@ static void build_activate(nest *n) {
     LLVMValueRef at = ir_at(g, h_row, column.i), up = ir_load(g, g->vector, at, 4);
     LLVMValueRef first = n->gated ? ir_load(g, g->vector, ir_at(g, g_row, column.i), 4) : up;
     ir_store(g, formula_ir(g, n->graph, first, up), at, 4);
-    ir_loop_end(g, &column);
+    ir_loop_end_over_arrays(g, &column);
     ir_loop_end(g, &row);
     ir_return(g);
 }
@@ -58,10 +58,10 @@ static void build_start_chains(nest *n) {
     ir_loop copy = ir_loop_begin(g, ir_int(g, 0), columns, step, "bias");
     LLVMValueRef to = ir_at(g, start, copy.i);
     ir_store(g, ir_load(g, g->vector, ir_at(g, bias, copy.i), 4), to, 4);
-    ir_loop_end(g, &copy);
+    ir_loop_end_over_arrays(g, &copy);
     ir_loop zero = ir_loop_begin(g, columns, ir_mul(g, chains, columns), step, "zero");
     ir_store(g, LLVMConstNull(g->vector), ir_at(g, start, zero.i), 4);
-    ir_loop_end(g, &zero);
+    ir_loop_end_over_arrays(g, &zero);
     ir_return(g);
 }
 
@@ -184,6 +184,8 @@ static void build_expand_block(nest *n) {
     LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
                            g->pointer, g->i64, g->i64,     g->i64,     g->pointer};
     n->expand_block = ir_function(g, "expand_block", g->void_type, types, 10, IR_INTERNAL);
+    if (n->cold && !n->plan->copy_x)
+        ir_cold(g);
     LLVMValueRef x = ir_parameter(g, 0, "x"), ldx = ir_parameter(g, 1, "ldx"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef h = ir_parameter(g, 3, "h"), ldh = ir_parameter(g, 4, "ldh"), scratch = ir_parameter(g, 5, "scratch");
     LLVMValueRef rows = ir_parameter(g, 6, "rows"), first = ir_parameter(g, 7, "first");
@@ -257,6 +259,8 @@ static void build_contract_block(nest *n) {
     LLVMTypeRef types[] = {g->pointer, g->i64,     g->pointer, g->i64, g->i64, g->pointer,
                            g->i64,     g->pointer, g->i64,     g->i64, g->i64, g->pointer};
     n->contract_block = ir_function(g, "contract_block", g->void_type, types, 12, IR_INTERNAL);
+    if (n->cold && n->spec->d_model % FFN_PANEL == 0) /* else it copies the last panel of y as well */
+        ir_cold(g);
     LLVMValueRef h = ir_parameter(g, 0, "h"), ldh = ir_parameter(g, 1, "ldh"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef f = ir_parameter(g, 3, "f"), k = ir_parameter(g, 4, "k"), y = ir_parameter(g, 5, "y");
     LLVMValueRef ldy = ir_parameter(g, 6, "ldy"), scratch = ir_parameter(g, 7, "scratch"),
