@@ -131,8 +131,8 @@ static const values grid[FFN_N_CLASSES][GRID_AXES] = {
                    VALUES(0)},
     [FFN_N_5_16] = {VALUES(16), VALUES(1024, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 1, 0), VALUES(0), VALUES(0),
                     VALUES(0)},
-    [FFN_N_17_UP] = {VALUES(66, 132), VALUES(512, 704, 1024), VALUES(512, ALL), VALUES(1), VALUES(2, 0), VALUES(0),
-                     VALUES(0), VALUES(0, 1)},
+    [FFN_N_17_UP] = {VALUES(66, 132), VALUES(512, 704), VALUES(512, ALL), VALUES(1), VALUES(2, 0), VALUES(0), VALUES(0),
+                     VALUES(0, 1)},
 };
 
 /* The whole space, in ascending order: what a search may step through. */
@@ -280,12 +280,8 @@ static double class_cost(const ffn_spec *spec, const ffn_plan *plan, const ffn_m
         const int64_t n = rows[plan->n_class][i];
         ms += plan_cost_ms(spec, plan, machine, n, true) + plan_cost_ms(spec, plan, machine, n, false);
     }
-    return ms;
-}
-
-/* Of the grid, and with scratch that leaves room for the weights in a second-level cache of a common size. */
-static bool fits(const ffn_spec *spec, const ffn_plan *plan) {
-    return plan_check_fields(spec, plan, NULL) == FFN_OK && plan_scratch_bytes(spec, plan) <= PLAN_SCRATCH_MOST;
+    /* Scratch must leave room for the weights in a second-level cache of a common size. */
+    return plan_scratch_bytes(spec, plan) > PLAN_SCRATCH_MOST ? 2 * ms : ms;
 }
 
 /* One axis at a time, twice around: the axes hardly depend on each other, and a plan must cost microseconds. */
@@ -296,7 +292,7 @@ static void descend(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *
             for (int32_t v = 0; axis_values->count > 1 && v < axis_values->count; v++) {
                 ffn_plan next = *plan;
                 set_grid(spec, &next, i, axis_values->of[v]);
-                if (same(&next, plan) || !fits(spec, &next))
+                if (same(&next, plan) || plan_check_fields(spec, &next, NULL) != FFN_OK)
                     continue;
                 const double cost = class_cost(spec, &next, machine);
                 if (cost < *least) {
@@ -316,7 +312,7 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
     double least = INFINITY;
     for (int32_t list = 0; list < list_count; list++) {
         ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
-        if (!fits(spec, &plan))
+        if (plan_check_fields(spec, &plan, NULL) != FFN_OK)
             continue;
         double cost = class_cost(spec, &plan, machine);
         descend(spec, machine, &plan, &cost);
