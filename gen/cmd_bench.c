@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cmd_bench_activations.h"
 #include "cmd_bench_contract.h"
+#include "cmd_bench_regimes.h"
 #include "cmd_bench_spec.h"
 #include "cmd_bench_stages.h"
 #include "options.h"
@@ -150,6 +151,22 @@ static int run_suite(const settings *s, const suite_options *asked, int operands
     return suite_run(s->command, &options);
 }
 
+static int run_regimes(const settings *s, const char *names, const char *output, int operands) {
+    const size_t length = output ? strlen(output) : 0;
+    if (operands > 0)
+        return cmd_error(s->command, CMD_USAGE, "--regimes have their specs: no SPEC is wanted");
+    if (output && (length < 4 || strcmp(output + length - 3, ".md")))
+        return cmd_error(s->command, CMD_USAGE, "--output: '%s' must end in .md", output);
+    const bench_row *row = &s->sweep.row;
+    const regimes_options options = {.names = names,
+                                     .output = output,
+                                     .seconds = row->seconds,
+                                     .store = row->store,
+                                     .tuned = row->tuned,
+                                     .json = s->json};
+    return regimes_run(s->command, &options);
+}
+
 static int run(const cmd *command, int argc, char **argv) {
     settings s = {
         .command = command,
@@ -157,7 +174,7 @@ static int run(const cmd *command, int argc, char **argv) {
     };
     suite_options suite = {.minutes = 15};
     bool whole = false, activations = false;
-    const char *page = NULL;
+    const char *page = NULL, *regimes = NULL;
     double limit = 0;
     bench_row *row = &s.sweep.row;
     *row = (bench_row){.command = command, .seconds = 0.5, .store = "off", .tuned = "off"};
@@ -180,7 +197,10 @@ static int run(const cmd *command, int argc, char **argv) {
         {"plot", 0, OPTION_TEXT, &s.plot, "F.svg|F.png", "a roofline, and bars per n against the peers", NULL},
         {"suite", 0, OPTION_FLAG, &whole, NULL, "every preset, n, one and all threads, all peers: a page", NULL},
         {"page", 0, OPTION_TEXT, &page, "F.json", "the page of an earlier suite's JSON, to --output", NULL},
-        {"output", 'o', OPTION_TEXT, &suite.output, "F.html", "of --suite (default bench.html), F.json beside", NULL},
+        {"regimes", 0, OPTION_TEXT, &regimes, "NAME,...|all", "what is wanted of each regime, and whether it is met",
+         NULL},
+        {"output", 'o', OPTION_TEXT, &suite.output, "FILE", "of --suite (bench.html, .json beside), of --regimes (.md)",
+         NULL},
         {"activations", 0, OPTION_FLAG, &activations, NULL, "every activation alone: operations, ns a vector", NULL},
         {"minutes", 0, OPTION_SECONDS, &limit, "M", "of --suite, for all of it (default 15)", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
@@ -200,6 +220,12 @@ static int run(const cmd *command, int argc, char **argv) {
         suite.store = row->store;
         return run_suite(&s, &suite, count);
     }
+    if (regimes) {
+        if (!options_heeded(command, table, given, "regimes,output,seconds,tuned,store,json",
+                            "--regimes: only --output, --seconds, --tuned, --store and --json go with it"))
+            return CMD_USAGE;
+        return run_regimes(&s, regimes, suite.output, count);
+    }
     if (page) {
         if (count > 0 || !suite.output)
             return cmd_error(command, CMD_USAGE, "--page F.json: --output F.html is wanted with it, and no SPEC");
@@ -213,7 +239,8 @@ static int run(const cmd *command, int argc, char **argv) {
                                        "--activations: only --isa, --seconds and --json go with it"))
         return CMD_USAGE;
     if (suite.output || limit > 0)
-        return cmd_error(command, CMD_USAGE, "%s: of --suite", suite.output ? "--output" : "--minutes");
+        return cmd_error(command, CMD_USAGE, "%s: of --suite%s", suite.output ? "--output" : "--minutes",
+                         suite.output ? " or --regimes" : "");
     if (activations)
         return cmd_isa_runs(command, row->isa) ? bench_activations(command, row->isa, row->seconds, s.json) : CMD_USAGE;
     s.threads = s.threads ? s.threads : "1";
@@ -269,7 +296,7 @@ static int run(const cmd *command, int argc, char **argv) {
 
 const cmd cmd_bench = {
     "bench",
-    "SPEC... | --suite | --activations [options]",
+    "SPEC... | --suite | --regimes NAME,...|all | --activations [options]",
     "Measures kernels, the machine and peers in one process, in turns.",
     "\n  gflops        2 x multiply-adds of the true sizes, the activation not counted\n"
     "  %peak         of the rate of fused multiply-adds from registers, measured in the same rounds\n"
