@@ -20,6 +20,11 @@
 #define BUSY 0.05   /* of the time: caches and clock are then not the kernel's own either */
 #define BEYOND 1.05 /* share of the peak that only a peak measured too low explains */
 
+typedef struct ratios {
+    double logs, least;
+    int count;
+} ratios;
+
 typedef struct settings {
     const cmd *command;
     option_counts n;
@@ -29,30 +34,33 @@ typedef struct settings {
     bench_peers peers;
     bench_sweep sweep;
     report_table table;
-    double log_ratios[BENCH_PEERS_MAX + 1],
-        least[BENCH_PEERS_MAX + 1]; /* of peer to kernel; the last: of the best peer */
-    int ratios[BENCH_PEERS_MAX + 1];
+    ratios of[2][BENCH_PEERS_MAX + 1]; /* of peer to kernel; the last: of the best peer. [1]: fast beside its own */
+    bool any_fast;
     double busiest;
     double beyond; /* the largest share of the peak */
 } settings;
 
-static void count_ratio(settings *s, int place, double ratio) {
-    s->log_ratios[place] += log(ratio);
-    s->least[place] = s->ratios[place]++ && s->least[place] < ratio ? s->least[place] : ratio;
+static void count_ratio(ratios *of, double ratio) {
+    of->logs += log(ratio);
+    of->least = of->count++ && of->least < ratio ? of->least : ratio;
 }
 
 static int take(void *self, const bench_row *row) {
     settings *s = self;
     const bench_report *r = &row->report;
-    double best_ms = INFINITY;
-    for (int i = 0; i < s->peers.count; i++) {
-        if (!r->peers[i].timed)
-            continue;
-        count_ratio(s, i, r->peers[i].ms_median / r->ms_median);
-        best_ms = fmin(best_ms, r->peers[i].ms_median);
+    for (int fast = 0; fast < 2; fast++) {
+        double least = INFINITY;
+        for (int i = 0; i < s->peers.count; i++) {
+            double ratio = bench_row_peer_ratio(row, i, fast, false);
+            if (!(ratio > 0))
+                continue;
+            count_ratio(&s->of[fast][i], ratio);
+            least = fmin(least, ratio);
+        }
+        if (isfinite(least))
+            count_ratio(&s->of[fast][s->peers.count], least);
     }
-    if (isfinite(best_ms))
-        count_ratio(s, s->peers.count, best_ms / r->ms_median);
+    s->any_fast = s->any_fast || r->fast.timed;
     s->busiest = fmax(s->busiest, r->busy);
     s->beyond = fmax(s->beyond, r->fraction_of_peak);
     cJSON *object = s->rows ? bench_row_object(row) : NULL;
@@ -61,6 +69,7 @@ static int take(void *self, const bench_row *row) {
     if (s->json)
         return bench_row_json(row) ? CMD_OK : CMD_FAILED;
     bench_row_line(row, &s->table);
+    bench_row_fast_print(row);
     if (row->contract)
         bench_contract_print(row);
     if (row->stages)
@@ -96,17 +105,19 @@ static void print_head(const settings *s, const ffn_spec *specs, int count, repo
     *table = bench_row_table(specs, count, &s->peers);
 }
 
-static void print_ratios(const settings *s) {
+static void print_ratios(const settings *s, bool fast) {
+    const ratios *of = s->of[fast];
     int taking_part = 0, most = 0;
     for (int i = 0; i < s->peers.count; i++) {
-        taking_part += s->ratios[i] > 0;
-        most = s->ratios[i] > most ? s->ratios[i] : most;
+        taking_part += of[i].count > 0;
+        most = of[i].count > most ? of[i].count : most;
     }
     for (int i = 0; i <= s->peers.count && most > 1; i++) {
         const char *name = i < s->peers.count ? s->peers.list[i].name : "the best of them";
-        if (s->ratios[i] && (i < s->peers.count || taking_part > 1))
-            printf("against %s: geometric mean %.2fx, least %.2fx\n", name, exp(s->log_ratios[i] / s->ratios[i]),
-                   s->least[i]);
+        bool differs = !fast || of[i].logs < s->of[0][i].logs || of[i].logs > s->of[0][i].logs;
+        if (of[i].count && differs && (i < s->peers.count || taking_part > 1))
+            printf("against %s: geometric mean %.2fx, least %.2fx%s\n", name, exp(of[i].logs / of[i].count),
+                   of[i].least, fast ? ", with fast beside an activation of its own" : "");
     }
 }
 
@@ -128,7 +139,9 @@ static int bench_specs(settings *s, const ffn_spec *specs, int count) {
                  s->busiest * 100);
     if (s->json)
         return status;
-    print_ratios(s);
+    print_ratios(s, false);
+    if (s->any_fast)
+        print_ratios(s, true);
     return report_end(&s->table) ? status : CMD_FAILED;
 }
 

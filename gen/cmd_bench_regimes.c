@@ -124,28 +124,32 @@ static double report_figure(const bench_report *report, regime_figure figure) {
                                       : 0;
 }
 
-/* Against the fastest of the peers. */
+/* Against the peer that comes nearest. */
 static bool add_peers(runner *r, const bench_row *row) {
     const bench_report *report = &row->report;
-    double best_ms = INFINITY, best_median = INFINITY;
+    double value = INFINITY, median = INFINITY;
     int best = 0;
     for (int i = 0; i < row->peers->count; i++) {
-        const bench_peer_report *peer = &report->peers[i];
-        if (!peer->timed)
+        double ratio = bench_row_peer_ratio(row, i, r->now->fast, true);
+        if (!(ratio > 0))
             continue;
-        best = peer->ms_min < best_ms ? i : best;
-        best_ms = fmin(best_ms, peer->ms_min);
-        best_median = fmin(best_median, peer->ms_median);
+        best = ratio < value ? i : best;
+        value = fmin(value, ratio);
+        median = fmin(median, bench_row_peer_ratio(row, i, r->now->fast, false));
     }
-    if (!isfinite(best_ms))
+    if (!isfinite(value))
         return true;
-    regime_result result = result_of(r, FIGURE_PEER, best_ms / report->ms_min, best_median / report->ms_median);
+    const bench_peer_report *peer = &report->peers[best];
+    regime_result result = result_of(r, FIGURE_PEER, value, median);
     result.n = row->n;
-    if (report->roof_ms > NEAR_ROOF * best_ms && report->roof_ms > NEAR_ROOF * report->ms_min)
+    if (report->roof_ms > NEAR_ROOF * peer->ms_min && report->roof_ms > NEAR_ROOF * report->ms_min)
         result.wanted = r->now->close;
-    snprintf(result.note, sizeof result.note, "%s", row->peers->list[best].name);
-    r->log_value += log(result.value);
-    r->log_median += log(result.median);
+    int length = snprintf(result.note, sizeof result.note, "%s", row->peers->list[best].name);
+    if (r->now->fast && report->fast.timed && peer->own_activation)
+        snprintf(result.note + length, sizeof result.note - (size_t)length, "; ours fast, accurate %.2f",
+                 peer->ms_min / report->ms_min);
+    r->log_value += log(value);
+    r->log_median += log(median);
     r->compared++;
     return add(r, result);
 }

@@ -112,6 +112,7 @@ static const regime regimes[] = {
      .n = {SUITE_N},
      .peers = "all",
      .tuned = "default",
+     .fast = true,
      .close = 0.97,
      .limits = {{FIGURE_PEER, 0.97, 0}, {FIGURE_MEAN, 1.07, 0}},
      .limit_count = 2},

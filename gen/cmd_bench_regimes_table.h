@@ -56,6 +56,7 @@ typedef struct regime {
     int threads;                     /* 0: one */
     const char *peers;               /* as --vs takes them */
     const char *tuned;               /* NULL: as asked for */
+    bool fast;                       /* REGIME_PEERS: ours beside those that have an activation of their own */
     double close;                    /* REGIME_PEERS: wanted where both are near the roof */
     regime_limit limits[REGIME_LIMITS];
     int limit_count;
