@@ -24,6 +24,7 @@ enum {
     KERNEL_ALONE,
     FREE,
     STAGES,
+    FAST,
     PEAK_ALONE,
     READ_ALONE,
     PEERS,
@@ -48,6 +49,7 @@ typedef struct state {
     const char *read_from;
     bench_free_order free; /* kernel NULL: takes no part */
     bench_stages stages;   /* likewise */
+    bench_beside fast;     /* likewise */
     ffn_status status;     /* of the last call */
     ffn_diag diag;
     void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */
@@ -75,21 +77,34 @@ static void kernel_work(void *self, int member, int size) {
     }
 }
 
-static void kernel_call(void *self) {
-    state *s = self;
+static void team_call(state *s, const ffn_kernel *kernel, ffn_args *args) {
     int size = bench_team_size(s->request->team);
-    if (size == 1) {
-        kernel_alone_call(s);
-        return;
-    }
-    s->args.packed = bench_copies_turn(&s->request->layer->packed);
-    s->status = ffn_work_make(s->request->kernel, &s->args, size, &s->work, &s->diag);
+    args->packed = bench_copies_turn(&s->request->layer->packed);
+    s->status = ffn_work_make(kernel, args, size, &s->work, &s->diag);
     if (s->status)
         return;
     if (s->work.phases == 1 && s->work.pieces[0] == 1)
         ffn_work_run(&s->work, 0, 0, NULL); /* small: the others would only have to be told */
     else
         bench_team_run(s->request->team, kernel_work, s);
+}
+
+static void kernel_call(void *self) {
+    state *s = self;
+    if (bench_team_size(s->request->team) == 1)
+        kernel_alone_call(s);
+    else
+        team_call(s, s->request->kernel, &s->args);
+}
+
+static void fast_call(void *self) {
+    state *s = self;
+    if (bench_team_size(s->request->team) > 1) {
+        team_call(s, s->fast.kernel, &s->fast.args);
+        return;
+    }
+    s->fast.args.packed = bench_copies_turn(&s->request->layer->packed);
+    s->status = ffn_kernel_run(s->fast.kernel, &s->fast.args, &s->diag);
 }
 
 static void peak_work(void *self, int member, int size) {
@@ -291,6 +306,7 @@ static void make_peer(state *s, int i, bench_peer_report *report) {
         report->ran = true;
         report->max_error = bench_oracle_error(request->oracle, y, request->n);
         peer->module->chosen(made, report->text);
+        report->own_activation = peer->module->own_activation && peer->module->own_activation(made);
     } else
         snprintf(report->text, sizeof report->text, "the library's call failed");
     if (y && report->max_error <= BENCH_ERROR_MAX)
@@ -299,18 +315,30 @@ static void make_peer(state *s, int i, bench_peer_report *report) {
         peer->module->case_destroy(made);
 }
 
-static ffn_status check_kernel(state *s, bench_report *report, ffn_diag *diag) {
-    kernel_call(s);
+static ffn_status check_kernel(state *s, void (*call)(void *self), const float *y, double *error, ffn_diag *diag) {
+    call(s);
     if (s->status) {
         if (diag)
             *diag = s->diag;
         return s->status;
     }
-    report->max_error = bench_oracle_error(s->request->oracle, s->args.y, s->request->n);
-    if (report->max_error <= BENCH_ERROR_MAX)
+    *error = bench_oracle_error(s->request->oracle, y, s->request->n);
+    if (*error <= BENCH_ERROR_MAX)
         return FFN_OK;
     return diag_fail(diag, FFN_VERIFY_FAILED, "n = %lld: the kernel is %.3g of the largest |y| away from the oracle",
-                     (long long)s->request->n, report->max_error);
+                     (long long)s->request->n, *error);
+}
+
+/* Where a peer has an activation of its own. */
+static ffn_status make_fast(state *s, bench_report *report, ffn_diag *diag) {
+    bool wanted = false;
+    for (int i = 0; i < BENCH_PEERS_MAX; i++)
+        wanted = wanted || (s->peers[i] && report->peers[i].own_activation);
+    if (!s->request->fast || !wanted)
+        return FFN_OK;
+    ffn_status status =
+        bench_beside_open(s->request->fast, &s->args, bench_team_size(s->request->team), &s->fast, diag);
+    return status ? status : check_kernel(s, fast_call, s->fast.args.y, &report->fast.max_error, diag);
 }
 
 /* All contenders that are there, in rounds. */
@@ -325,6 +353,7 @@ static void time_all(state *s, bench_report *report) {
         [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
         [FREE] = s->free.kernel ? free_call : NULL,
         [STAGES] = s->stages.of.kernel ? stages_call : NULL,
+        [FAST] = s->fast.kernel ? fast_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
     };
@@ -354,6 +383,11 @@ static void time_all(state *s, bench_report *report) {
                                                  .ratio_median = bench_ratio(kernel, other),
                                                  .max_error = s->free.max_error};
     }
+    if (s->fast.kernel) {
+        report->fast.timed = true;
+        report->fast.ms_min = contenders[FAST].ms_min;
+        report->fast.ms_median = contenders[FAST].ms_median;
+    }
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (!s->peers[i])
             continue;
@@ -365,11 +399,14 @@ static void time_all(state *s, bench_report *report) {
 
 static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     const bench_request *request = s->request;
-    ffn_status status = check_kernel(s, report, diag);
+    ffn_status status = check_kernel(s, kernel_call, s->args.y, &report->max_error, diag);
     if (status)
         return status;
     for (int i = 0; request->peers && i < request->peers->count; i++)
         make_peer(s, i, &report->peers[i]);
+    status = make_fast(s, report, diag);
+    if (status)
+        return status;
     int size = bench_team_size(request->team);
     s->probes = bench_probes_of(request->isa);
     choose_read(s, &s->together, size, read_call);
@@ -413,6 +450,7 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     bench_free(s->args.scratch);
     bench_free_order_clear(&s->free);
     bench_stages_clear(&s->stages);
+    bench_beside_clear(&s->fast);
     free(s);
     return status;
 }

@@ -5,6 +5,7 @@
 #ifndef BENCH_CASE_H
 #define BENCH_CASE_H
 
+#include "beside.h"
 #include "free_order.h"
 #include "layer.h"
 #include "oracle.h"
@@ -15,6 +16,7 @@
 typedef struct bench_request {
     bench_layer *layer;
     const ffn_kernel *kernel;          /* prepared for n */
+    const ffn_kernel *fast;            /* with the cheaper activation, prepared for n; timed where a peer has its own */
     const ffn_kernel *lender;          /* of the activation that peers use where they have none; prepared for n */
     const bench_peers *peers;          /* which have taken the layer */
     const bench_oracle *oracle;        /* of the layer and of x */
@@ -35,6 +37,7 @@ typedef struct bench_peer_report {
     bool ran;                   /* its output is there, and max_error */
     bool timed;                 /* it was right, and has times */
     double ms_min, ms_median;   /* of one call */
+    bool own_activation;        /* its activation is not the lent one */
     double max_error;           /* largest |y - oracle| over the largest |y| */
     char text[PEER_TEXT_BYTES]; /* what was chosen for this case; where it did not run: why */
 } bench_peer_report;
@@ -54,6 +57,12 @@ typedef struct bench_stages_report {
     double ratio_min, ratio_median;            /* the counting kernel's time over that of the other */
 } bench_stages_report;
 
+typedef struct bench_fast_report {
+    bool timed;
+    double ms_min, ms_median;
+    double max_error;
+} bench_fast_report;
+
 /* A figure that could not be measured is 0. */
 typedef struct bench_report {
     double ms_min, ms_median, gflops;
@@ -68,6 +77,7 @@ typedef struct bench_report {
     bench_peer_report peers[BENCH_PEERS_MAX]; /* in the order of the request */
     bench_free_report free_order;
     bench_stages_report stages;
+    bench_fast_report fast;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;

@@ -179,6 +179,8 @@ Test(command_activations, bench_refuses_what_it_would_not_heed) {
         {"--activations", "--cold"},
         {"--activations", "--contract"},
         {"--activations", "--stages"},
+        {"--regimes", "memory", "--n", "1"},
+        {"--regimes", "memory", "--threads", "2"},
         {"--activations", "--store", "off"},
         {"--activations", "--tools", "perf"},
         {"--suite", "--n", "1,16,128"},
