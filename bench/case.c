@@ -23,6 +23,7 @@ enum {
     ACTIVATE,
     KERNEL_ALONE,
     FREE,
+    DENSE,
     PEAK_ALONE,
     READ_ALONE,
     PEERS,
@@ -125,6 +126,12 @@ static void read_alone_call(void *self) {
 
 static void free_call(void *self) {
     bench_free_order_call(&((state *)self)->free);
+}
+
+static void dense_call(void *self) {
+    state *s = self;
+    s->args.packed = bench_copies_turn(&s->request->layer->packed);
+    ffn_kernel_run(s->request->dense, &s->args, NULL);
 }
 
 static void activate_call(void *self) {
@@ -296,6 +303,7 @@ static void time_all(state *s, bench_report *report) {
         [ACTIVATE] = activate_call,
         [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
         [FREE] = s->free.kernel ? free_call : NULL,
+        [DENSE] = request->dense ? dense_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
     };
@@ -325,6 +333,14 @@ static void time_all(state *s, bench_report *report) {
                                                  .ratio_median = bench_ratio(kernel, other),
                                                  .max_error = s->free.max_error};
     }
+    if (request->dense) {
+        const bench_contender *kernel = &contenders[KERNEL], *other = &contenders[DENSE];
+        report->dense.timed = true;
+        report->dense.ms_min = other->ms_min;
+        report->dense.ms_median = other->ms_median;
+        report->dense.ratio_min = other->ms_min / kernel->ms_min;
+        report->dense.ratio_median = bench_ratio(other, kernel);
+    }
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (!s->peers[i])
             continue;
@@ -337,6 +353,8 @@ static void time_all(state *s, bench_report *report) {
 static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     const bench_request *request = s->request;
     ffn_status status = check_kernel(s, report, diag);
+    if (!status && request->dense)
+        status = bench_dense_compare(request->layer, request->kernel, request->dense, &s->args, &report->dense, diag);
     if (status)
         return status;
     for (int i = 0; request->peers && i < request->peers->count; i++)

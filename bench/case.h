@@ -5,6 +5,7 @@
 #ifndef BENCH_CASE_H
 #define BENCH_CASE_H
 
+#include "dense.h"
 #include "free_order.h"
 #include "layer.h"
 #include "oracle.h"
@@ -18,6 +19,7 @@ typedef struct bench_request {
     const bench_peers *peers;       /* which have taken the layer */
     const bench_oracle *oracle;     /* of the layer and of x */
     const bench_free_kernels *free; /* timed against the kernel, on one thread; NULL: not */
+    const ffn_kernel *dense;        /* the same that multiplies zeros too, on one thread; NULL: not timed */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
@@ -58,6 +60,7 @@ typedef struct bench_report {
     double max_error;                         /* of the kernel, as of a peer */
     bench_peer_report peers[BENCH_PEERS_MAX]; /* in the order of the request */
     bench_free_report free_order;
+    bench_dense_report dense;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;

@@ -1,6 +1,7 @@
 /* cmd_bench_row.c: opens the kernel of a row, measures it, prints what came out */
 #include "cmd_bench_row.h"
 #include "cmd_bench_contract.h"
+#include "cmd_bench_dense.h"
 
 #include "cmd_bench_activations.h"
 
@@ -78,12 +79,20 @@ static int measure(bench_row *row, bool *measured) {
         cmd_kernel_close(&lender);
         return cmd_diag(row->command, &diag);
     }
+    cmd_kernel dense = {0};
+    if (row->dense && row->info.isa != FFN_ISA_PORTABLE && bench_dense_open(row, &dense, &diag)) {
+        bench_contract_close(&contract);
+        cmd_kernel_close(&dense);
+        cmd_kernel_close(&lender);
+        return cmd_diag(row->command, &diag);
+    }
     const bench_request request = {.layer = row->layer,
                                    .kernel = row->kernel.kernel,
                                    .lender = lender.kernel ? lender.kernel : row->kernel.kernel,
                                    .peers = row->peers,
                                    .oracle = row->oracle,
                                    .free = contract.kernels.count ? &contract.kernels : NULL,
+                                   .dense = dense.kernel,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,
@@ -92,6 +101,7 @@ static int measure(bench_row *row, bool *measured) {
     *measured = !bench_case(&request, &row->report, &diag);
     status = *measured ? check_peers(row) : cmd_diag(row->command, &diag);
     bench_contract_close(&contract);
+    cmd_kernel_close(&dense);
     cmd_kernel_close(&lender);
     return status;
 }
@@ -175,6 +185,7 @@ static json_line row_line(const bench_row *row) {
     json_bits(&line, "bits", r->bits);
     cmd_counters_json(&row->kernel, &line);
     bench_contract_json(row, &line);
+    bench_dense_json(row, &line);
     peers_json(row, &line);
     return line;
 }

@@ -24,6 +24,7 @@ typedef struct bench_row {
     const char *store;        /* of ffn_options */
     bool cold;
     bool contract; /* also against kernels in free order */
+    bool dense;    /* also against the same kernel without the way past zeros */
 
     cmd_kernel kernel; /* from here on: what was measured */
     ffn_kernel_info info;

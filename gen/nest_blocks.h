@@ -3,6 +3,7 @@
 #define FFNGEN_NEST_BLOCKS_H
 
 #include "nest.h"
+#include "sparse.h"
 #include "stage.h"
 
 typedef struct nest {
@@ -15,6 +16,7 @@ typedef struct nest {
     bool gated;
     int64_t group; /* panels that pass through the row tiles together */
     stage expand, contract;
+    sparse sparse; /* of the contract stage */
     LLVMValueRef activate, expand_block, contract_block, start_chains;
 } nest;
 

@@ -6,7 +6,7 @@
 
 #include "cmd.h"
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 32
 #define OPTION_COUNTS_MAX 256
 
 typedef enum option_kind {

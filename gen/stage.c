@@ -102,18 +102,23 @@ static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
     }
 }
 
-static void build_sweep(sweep *w, stage *s) {
+LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters) {
     static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k", "next"};
+    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,    g->pointer,
+                                           g->i64,     g->i64, g->i64,     g->i64,     g->pointer};
+    LLVMValueRef function = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
+    for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
+        parameters[i] = ir_parameter(g, i, names[i]);
+    return function;
+}
+
+static void build_sweep(sweep *w, stage *s) {
     ir *g = w->g;
     const ffn_plan *plan = w->plan;
     LLVMValueRef table = height_table(g, s, plan);
-    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,    g->pointer,
-                                           g->i64,     g->i64, g->i64,     g->i64,     g->pointer};
     char name[64];
     snprintf(name, sizeof name, "%s_sweep", s->name);
-    s->sweep = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
-    for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
-        w->p[i] = ir_parameter(g, i, names[i]);
+    s->sweep = stage_sweep_function(g, name, w->p);
 
     /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
     LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
