@@ -11,8 +11,8 @@
 
 /* Below this width finding zeros costs a share of the call that can be measured. */
 #define D_FF_MIN 128
-/* The sparse way is taken up to this many columns of 16: docs/sparse.md has the measurement. */
-#define NONZERO_OF_16 4
+/* The list is taken where at most one column in so many is not zero: docs/sparse.md has the measurement. */
+#define NONZERO_ONE_IN 4
 
 bool sparse_activation(const formula_graph *graph) {
     enum { ARGUMENTS = 4 };
@@ -85,15 +85,15 @@ static void build_find(ir *g, sparse *s, const ffn_plan *plan) {
     s->find = ir_function(g, "nonzero_columns", g->i64, types, 6, IR_INTERNAL);
     LLVMValueRef first = ir_parameter(g, 0, "h"), ldh = ir_parameter(g, 1, "ldh"), rows = ir_parameter(g, 2, "rows");
     LLVMValueRef k = ir_parameter(g, 3, "k"), packed = ir_parameter(g, 4, "packed"), list = ir_parameter(g, 5, "list");
-    LLVMBasicBlockRef dense = ir_block(g, "dense"), few = ir_block(g, "few"), many = ir_block(g, "many");
+    LLVMBasicBlockRef dense = ir_block(g, "dense"), look = ir_block(g, "look"), few = ir_block(g, "few");
     LLVMValueRef finite = ir_load(g, g->i32, ir_at_bytes(g, packed, offsetof(packed_header, finite)), 4);
     LLVMValueRef usable = LLVMBuildICmp(g->builder, LLVMIntEQ, finite, LLVMConstInt(g->i32, 1, 0), "");
     usable = LLVMBuildAnd(g->builder, usable, ir_less(g, rows, ir_int(g, rows_most(plan) + 1)), "");
     usable = LLVMBuildAnd(g->builder, usable, ir_less(g, ir_int(g, rows_least(plan) - 1), rows), "");
-    LLVMBuildCondBr(g->builder, usable, few, dense);
+    LLVMBuildCondBr(g->builder, usable, look, dense);
 
     /* A row that is not there is the first one once more. */
-    LLVMPositionBuilderAtEnd(g->builder, few);
+    LLVMPositionBuilderAtEnd(g->builder, look);
     LLVMValueRef h[SPARSE_ROWS_MAX] = {first};
     for (int32_t r = 1; r < rows_most(plan); r++) {
         LLVMValueRef there = ir_less(g, ir_int(g, r), rows), row = ir_mul(g, ir_int(g, r), ldh);
@@ -102,10 +102,9 @@ static void build_find(ir *g, sparse *s, const ffn_plan *plan) {
     /* Columns beyond the last whole vector count as not zero. */
     LLVMValueRef whole = ir_sub(g, k, ir_rem(g, k, ir_int(g, g->lanes)));
     LLVMValueRef nonzero = ir_sub(g, k, count_zeros(g, h, rows_most(plan), whole));
-    LLVMValueRef most = ir_mul(g, k, ir_int(g, NONZERO_OF_16)), sixteen = ir_mul(g, nonzero, ir_int(g, 16));
-    LLVMBuildCondBr(g->builder, ir_less(g, most, sixteen), dense, many);
+    LLVMBuildCondBr(g->builder, ir_less(g, k, ir_mul(g, nonzero, ir_int(g, NONZERO_ONE_IN))), dense, few);
 
-    LLVMPositionBuilderAtEnd(g->builder, many);
+    LLVMPositionBuilderAtEnd(g->builder, few);
     LLVMBuildRet(g->builder, list_columns(g, h, rows_most(plan), k, list));
     LLVMPositionBuilderAtEnd(g->builder, dense);
     LLVMBuildRet(g->builder, ir_int(g, -1));

@@ -12,7 +12,7 @@
 
 #define VECTORS_MAX 32
 /* Lines on their way at once: what a core of today keeps track of, and a few more that wait in line. */
-#define LINES_AHEAD 48
+#define LINES_AHEAD 32
 
 typedef struct tile {
     ir *g;
