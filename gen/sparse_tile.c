@@ -23,29 +23,16 @@ typedef struct tile {
 
 typedef LLVMValueRef accumulators[SPARSE_ROWS_MAX][VECTORS_MAX];
 
-static LLVMValueRef listed(const tile *t, LLVMValueRef i) {
-    LLVMValueRef k = ir_load(t->g, t->g->i32, ir_at(t->g, t->p[SPARSE_TILE_LIST], i), 4);
-    return LLVMBuildZExt(t->g->builder, k, t->g->i64, "");
-}
-
-static LLVMValueRef row_of_b(const tile *t, LLVMValueRef b, LLVMValueRef k) {
-    return ir_at(t->g, b, ir_mul(t->g, k, ir_int(t->g, FFN_PANEL)));
-}
-
-/* The lines of the term `ahead` entries on; past the end of the list, of the next tile's. */
-static void fetch(const tile *t, LLVMValueRef i, LLVMValueRef ahead) {
+/* The line of B, from which the panels' lines are constants away, that entry i of `list` names. */
+static LLVMValueRef line_of(const tile *t, LLVMValueRef list, LLVMValueRef i, LLVMValueRef b, LLVMValueRef *k) {
     ir *g = t->g;
-    LLVMValueRef later = ir_add(g, i, ahead), inside = ir_less(g, later, t->p[SPARSE_TILE_COUNT]);
-    LLVMValueRef wrapped = ir_sub(g, later, t->p[SPARSE_TILE_COUNT]);
-    LLVMValueRef k = listed(t, ir_select(g, inside, later, wrapped));
-    LLVMValueRef line = row_of_b(t, ir_select(g, inside, t->p[SPARSE_TILE_B], t->p[SPARSE_TILE_NEXT]), k);
-    for (int32_t panel = 0; panel < t->vectors / t->per_panel; panel++)
-        ir_prefetch(g, ir_at_const(g, line, panel * t->panel_stride), IR_CACHE_1);
+    *k = LLVMBuildZExt(g->builder, ir_load(g, g->i32, ir_at(g, list, i), 4), g->i64, "");
+    return ir_at(g, b, ir_mul(g, *k, ir_int(g, FFN_PANEL)));
 }
 
 static void step(const tile *t, accumulators acc, LLVMValueRef i) {
     ir *g = t->g;
-    LLVMValueRef k = listed(t, i), line = row_of_b(t, t->p[SPARSE_TILE_B], k), a[SPARSE_ROWS_MAX];
+    LLVMValueRef k, line = line_of(t, t->p[SPARSE_TILE_LIST], i, t->p[SPARSE_TILE_B], &k), a[SPARSE_ROWS_MAX];
     for (int32_t r = 0; r < t->rows; r++) {
         LLVMValueRef row = ir_at(g, t->p[SPARSE_TILE_A], ir_mul(g, ir_int(g, r), t->p[SPARSE_TILE_LDA]));
         a[r] = ir_broadcast(g, ir_at(g, row, k));
@@ -60,40 +47,73 @@ static void step(const tile *t, accumulators acc, LLVMValueRef i) {
     }
 }
 
+/* What a phi takes from the block before the loop, and from the loop itself. */
+static void merge(LLVMValueRef phi, LLVMValueRef first, LLVMBasicBlockRef from, LLVMValueRef again,
+                  LLVMBasicBlockRef latch) {
+    LLVMAddIncoming(phi, (LLVMValueRef[]){first, again}, (LLVMBasicBlockRef[]){from, latch}, 2);
+}
+
+/* for (two parts: while what is fetched is in the list; to its end)
+ *     for (i < end of the part) fetch, step
+ * so that the hot loop knows one list to fetch by and one B to fetch from. The second part begins anew with the list,
+ * at the next B. */
 static void loop(const tile *t, accumulators acc) {
     ir *g = t->g;
     const int32_t entries = (LINES_AHEAD * t->per_panel + t->vectors - 1) / t->vectors;
-    LLVMValueRef count = t->p[SPARSE_TILE_COUNT], ahead = ir_min(g, ir_int(g, entries), count), zero = ir_int(g, 0);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder), head = ir_block(g, "hot"), exit = ir_block(g, "done");
-    LLVMBuildCondBr(g->builder, ir_less(g, zero, count), head, exit);
-    LLVMPositionBuilderAtEnd(g->builder, head);
-    LLVMValueRef i = LLVMBuildPhi(g->builder, g->i64, "i");
-    accumulators start, in;
+    LLVMValueRef count = t->p[SPARSE_TILE_COUNT], list = t->p[SPARSE_TILE_LIST], zero = ir_int(g, 0);
+    LLVMValueRef ahead = ir_min(g, ir_int(g, entries), count), turning = ir_sub(g, count, ahead);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder), part = ir_block(g, "part"), hot = ir_block(g, "hot");
+    LLVMBasicBlockRef done = ir_block(g, "done"), exit = ir_block(g, "exit");
+    LLVMBuildBr(g->builder, part);
+
+    LLVMPositionBuilderAtEnd(g->builder, part);
+    LLVMValueRef begin = LLVMBuildPhi(g->builder, g->i64, ""), end = LLVMBuildPhi(g->builder, g->i64, "");
+    accumulators start, in, out;
     for (int32_t r = 0; r < t->rows; r++)
         for (int32_t v = 0; v < t->vectors; v++) {
             start[r][v] = acc[r][v];
-            acc[r][v] = in[r][v] = LLVMBuildPhi(g->builder, g->vector, "");
+            in[r][v] = LLVMBuildPhi(g->builder, g->vector, "");
         }
-    fetch(t, i, ahead);
+    LLVMValueRef last = ir_equal(g, end, count), back = ir_sub(g, zero, begin), on = ir_sub(g, count, end);
+    LLVMValueRef from_list = ir_at(g, list, ir_select(g, last, back, on));
+    LLVMValueRef from = ir_select(g, last, t->p[SPARSE_TILE_NEXT], t->p[SPARSE_TILE_B]);
+    LLVMBuildCondBr(g->builder, ir_less(g, begin, end), hot, done);
+
+    LLVMPositionBuilderAtEnd(g->builder, hot);
+    LLVMValueRef i = LLVMBuildPhi(g->builder, g->i64, "i"), later;
+    accumulators turn;
+    for (int32_t r = 0; r < t->rows; r++)
+        for (int32_t v = 0; v < t->vectors; v++)
+            acc[r][v] = turn[r][v] = LLVMBuildPhi(g->builder, g->vector, "");
+    LLVMValueRef line = line_of(t, from_list, i, from, &later);
+    for (int32_t panel = 0; panel < t->vectors / t->per_panel; panel++)
+        ir_prefetch(g, ir_at_const(g, line, panel * t->panel_stride), IR_CACHE_1);
     step(t, acc, i);
-    LLVMValueRef on = ir_add(g, i, ir_int(g, 1));
-    LLVMBuildCondBr(g->builder, ir_less(g, on, count), head, exit);
-    LLVMBasicBlockRef sources[] = {before, head};
-    LLVMAddIncoming(i, (LLVMValueRef[]){zero, on}, sources, 2);
-    LLVMPositionBuilderAtEnd(g->builder, exit);
+    LLVMValueRef after = ir_add(g, i, ir_int(g, 1));
+    LLVMBuildCondBr(g->builder, ir_less(g, after, end), hot, done);
+    merge(i, begin, part, after, hot);
+
+    LLVMPositionBuilderAtEnd(g->builder, done);
     for (int32_t r = 0; r < t->rows; r++)
         for (int32_t v = 0; v < t->vectors; v++) {
-            LLVMValueRef values[] = {start[r][v], acc[r][v]};
-            LLVMAddIncoming(in[r][v], values, sources, 2);
-            acc[r][v] = LLVMBuildPhi(g->builder, g->vector, "");
-            LLVMAddIncoming(acc[r][v], values, sources, 2);
+            merge(turn[r][v], in[r][v], part, acc[r][v], hot);
+            out[r][v] = LLVMBuildPhi(g->builder, g->vector, "");
+            merge(out[r][v], in[r][v], part, acc[r][v], hot);
+            acc[r][v] = out[r][v];
         }
+    for (int32_t r = 0; r < t->rows; r++)
+        for (int32_t v = 0; v < t->vectors; v++)
+            merge(in[r][v], start[r][v], before, out[r][v], done);
+    merge(begin, zero, before, end, done);
+    merge(end, turning, before, count, done);
+    LLVMBuildCondBr(g->builder, ir_less(g, end, count), part, exit);
+    LLVMPositionBuilderAtEnd(g->builder, exit);
 }
 
 LLVMValueRef sparse_tile(ir *g, int32_t rows, int32_t panels, int64_t panel_stride) {
-    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "next", "list", "count"};
-    LLVMTypeRef types[SPARSE_TILE_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
-                                                 g->pointer, g->i64, g->pointer, g->pointer, g->i64};
+    static const char *const names[] = {"a", "lda", "b", "next", "list", "count", "c", "ldc", "init", "ldi"};
+    LLVMTypeRef types[SPARSE_TILE_PARAMETERS] = {g->pointer, g->i64,     g->pointer, g->pointer, g->pointer,
+                                                 g->i64,     g->pointer, g->i64,     g->pointer, g->i64};
     char name[64];
     snprintf(name, sizeof name, "sparse_tile_%dx%d", rows, panels);
     LLVMValueRef function = ir_function(g, name, g->void_type, types, SPARSE_TILE_PARAMETERS, IR_INTERNAL);

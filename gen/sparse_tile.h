@@ -7,18 +7,18 @@
 
 #include "ir.h"
 
-/* Parameters of a tile function, in this order; as those of tile.h, but for the last three. */
+/* Parameters of a tile function, in this order: what the hot loop uses comes in registers. */
 typedef enum sparse_tile_parameter {
     SPARSE_TILE_A,
     SPARSE_TILE_LDA,
     SPARSE_TILE_B,
-    SPARSE_TILE_C,
-    SPARSE_TILE_LDC,
-    SPARSE_TILE_INIT,
-    SPARSE_TILE_LDI,
     SPARSE_TILE_NEXT,  /* B of the tile that runs next, over the same list: its first terms are fetched by this one */
     SPARSE_TILE_LIST,  /* i32 */
     SPARSE_TILE_COUNT, /* terms in the list; may be 0 */
+    SPARSE_TILE_C,     /* from here on as those of tile.h */
+    SPARSE_TILE_LDC,
+    SPARSE_TILE_INIT,
+    SPARSE_TILE_LDI,
     SPARSE_TILE_PARAMETERS
 } sparse_tile_parameter;
 
