@@ -25,6 +25,7 @@ enum {
     FREE,
     STAGES,
     FAST,
+    DENSE,
     PEAK_ALONE,
     READ_ALONE,
     PEERS,
@@ -146,6 +147,12 @@ static void free_call(void *self) {
 
 static void stages_call(void *self) {
     bench_stages_call(&((state *)self)->stages);
+}
+
+static void dense_call(void *self) {
+    state *s = self;
+    s->args.packed = bench_copies_turn(&s->request->layer->packed);
+    ffn_kernel_run(s->request->dense, &s->args, NULL);
 }
 
 static void activate_call(void *self) {
@@ -354,6 +361,7 @@ static void time_all(state *s, bench_report *report) {
         [FREE] = s->free.kernel ? free_call : NULL,
         [STAGES] = s->stages.of.kernel ? stages_call : NULL,
         [FAST] = s->fast.kernel ? fast_call : NULL,
+        [DENSE] = request->dense ? dense_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
     };
@@ -388,6 +396,14 @@ static void time_all(state *s, bench_report *report) {
         report->fast.ms_min = contenders[FAST].ms_min;
         report->fast.ms_median = contenders[FAST].ms_median;
     }
+    if (request->dense) {
+        const bench_contender *kernel = &contenders[KERNEL], *other = &contenders[DENSE];
+        report->dense.timed = true;
+        report->dense.ms_min = other->ms_min;
+        report->dense.ms_median = other->ms_median;
+        report->dense.ratio_min = other->ms_min / kernel->ms_min;
+        report->dense.ratio_median = bench_ratio(other, kernel);
+    }
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (!s->peers[i])
             continue;
@@ -400,6 +416,8 @@ static void time_all(state *s, bench_report *report) {
 static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     const bench_request *request = s->request;
     ffn_status status = check_kernel(s, kernel_call, s->args.y, &report->max_error, diag);
+    if (!status && request->dense)
+        status = bench_dense_compare(request->layer, request->kernel, request->dense, &s->args, &report->dense, diag);
     if (status)
         return status;
     for (int i = 0; request->peers && i < request->peers->count; i++)

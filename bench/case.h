@@ -6,6 +6,7 @@
 #define BENCH_CASE_H
 
 #include "beside.h"
+#include "dense.h"
 #include "free_order.h"
 #include "layer.h"
 #include "oracle.h"
@@ -22,6 +23,7 @@ typedef struct bench_request {
     const bench_oracle *oracle;        /* of the layer and of x */
     const bench_free_kernels *free;    /* timed against the kernel, on one thread; NULL: not */
     const bench_stages_kernel *stages; /* timed against the kernel, on one thread; NULL: not */
+    const ffn_kernel *dense;           /* the same that multiplies zeros too, on one thread; NULL: not timed */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
@@ -78,6 +80,7 @@ typedef struct bench_report {
     bench_free_report free_order;
     bench_stages_report stages;
     bench_fast_report fast;
+    bench_dense_report dense;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "cmd_bench_activations.h"
 #include "cmd_bench_contract.h"
+#include "cmd_bench_dense.h"
+#include "cmd_bench_input.h"
 #include "cmd_bench_regimes.h"
 #include "cmd_bench_spec.h"
 #include "cmd_bench_stages.h"
@@ -33,6 +35,7 @@ typedef struct settings {
     cJSON *rows; /* for the picture; NULL: none is wanted */
     bench_peers peers;
     bench_sweep sweep;
+    bench_input input;
     report_table table;
     ratios of[2][BENCH_PEERS_MAX + 1]; /* of peer to kernel; the last: of the best peer. [1]: fast beside its own */
     bool any_fast;
@@ -74,6 +77,8 @@ static int take(void *self, const bench_row *row) {
         bench_contract_print(row);
     if (row->stages)
         bench_stages_print(row);
+    if (row->dense)
+        bench_dense_print(row);
     return CMD_OK;
 }
 
@@ -184,6 +189,7 @@ static int run(const cmd *command, int argc, char **argv) {
     settings s = {
         .command = command,
         .n = {3, {1, 16, 128}},
+        .input.layout = -1,
     };
     suite_options suite = {.minutes = 15};
     bool whole = false, activations = false;
@@ -203,6 +209,13 @@ static int run(const cmd *command, int argc, char **argv) {
         {"contract", 0, OPTION_FLAG, &row->contract, NULL, "what the fixed order of sums costs: against free ones",
          NULL},
         {"stages", 0, OPTION_FLAG, &row->stages, NULL, "where the time goes: expand, activate, contract, rest", NULL},
+        {"dense", 0, OPTION_FLAG, &row->dense, NULL, "what passing over zeros in h gains: against the same without",
+         NULL},
+        {"weights", 'w', OPTION_TEXT, &s.input.weights, "FILE", "a safetensors file (default: generated weights)",
+         NULL},
+        CMD_WEIGHTS_ROWS(s.input.names, s.input.layout),
+        {"input", 'i', OPTION_TEXT, &s.input.input, "F.npy|NAME", "rows: a file, or a tensor of --weights", NULL},
+        {"row", 0, OPTION_INDEX, &s.input.row, "R", "of --input: the first row that is taken (default 0)", NULL},
         {"plan", 0, OPTION_TEXT, &row->plan_changes, "F=V,...", "changes to the plan: " CMD_PLAN_FIELDS, NULL},
         {"tuned", 0, OPTION_TEXT, &row->tuned, CMD_TUNED_ARGUMENT, "tuned plans (default: off)", NULL},
         {"store", 0, OPTION_TEXT, &row->store, CMD_STORE_ARGUMENT, "where kernels are kept (default: off)", NULL},
@@ -268,6 +281,15 @@ static int run(const cmd *command, int argc, char **argv) {
         return cmd_error(command, CMD_USAGE, "--contract: of compiled kernels; the portable one has one order of sums");
     if (row->stages && portable)
         return cmd_error(command, CMD_USAGE, "--stages: of compiled kernels; the portable one counts nothing");
+    if (row->dense && threads != 1)
+        return cmd_error(command, CMD_USAGE, "--dense: on one thread, without --threads");
+    const bench_input *input = &s.input;
+    if ((input->weights || input->input) && (count != 1 || s.all_presets))
+        return cmd_error(command, CMD_USAGE, "--weights and --input: of one SPEC");
+    if (!input->weights && (input->names.map || input->layout >= 0 || input->names.layer || input->names.expert))
+        return cmd_error(command, CMD_USAGE, "--map, --layout, --layer and --expert need --weights FILE");
+    if (!input->input && input->row)
+        return cmd_error(command, CMD_USAGE, "--row: of --input");
     ffn_spec *specs = NULL;
     if (count > 0 || !s.all_presets) {
         status = cmd_specs(command, argv + operands, count, &specs);
@@ -294,13 +316,15 @@ static int run(const cmd *command, int argc, char **argv) {
         s.sweep.n_count = s.n.count;
         s.sweep.take = take;
         s.sweep.self = &s;
-        status = bench_specs(&s, specs, count);
+        status = input->weights || input->input ? bench_input_open(command, &s.input, specs, &s.sweep) : CMD_OK;
+        status = status ? status : bench_specs(&s, specs, count);
     }
     if (s.rows && cJSON_GetArraySize(s.rows) > 0) {
         int drawn = suite_plot(command, s.rows, s.plot);
         status = status ? status : drawn;
     }
     cJSON_Delete(s.rows);
+    bench_input_close(&s.input);
     bench_peers_close(&s.peers);
     bench_team_destroy(row->team);
     free(specs);

@@ -26,15 +26,15 @@ static const struct {
     const char *name;
     free_order order;
 } variants[] = {
-    {"1 sum", {1, 0}},
-    {"2 sums", {2, 0}},
-    {"4 sums", {4, 0}},
-    {"1 sum, loose activation", {1, LOOSE}},
-    {"2 sums, loose activation", {2, LOOSE}},
-    {"4 sums, loose activation", {4, LOOSE}},
-    {"1 sum, loosest activation", {1, LOOSEST}},
-    {"2 sums, loosest activation", {2, LOOSEST}},
-    {"4 sums, loosest activation", {4, LOOSEST}},
+    {"1 sum", {.sums = 1, .math = 0}},
+    {"2 sums", {.sums = 2, .math = 0}},
+    {"4 sums", {.sums = 4, .math = 0}},
+    {"1 sum, loose activation", {.sums = 1, .math = LOOSE}},
+    {"2 sums, loose activation", {.sums = 2, .math = LOOSE}},
+    {"4 sums, loose activation", {.sums = 4, .math = LOOSE}},
+    {"1 sum, loosest activation", {.sums = 1, .math = LOOSEST}},
+    {"2 sums, loosest activation", {.sums = 2, .math = LOOSEST}},
+    {"4 sums, loosest activation", {.sums = 4, .math = LOOSEST}},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 _Static_assert((int)VARIANTS <= (int)BENCH_FREE_MAX, "bench/free_order.h has room");

@@ -1,6 +1,7 @@
 /* cmd_bench_row.c: opens the kernel of a row, measures it, prints what came out */
 #include "cmd_bench_row.h"
 #include "cmd_bench_contract.h"
+#include "cmd_bench_dense.h"
 #include "cmd_bench_stages.h"
 
 #include "cmd_bench_activations.h"
@@ -103,6 +104,13 @@ static int measure(bench_row *row, bool *measured) {
     }
     cmd_kernel fast = {0};
     status = open_fast(row, &fast, &diag);
+    cmd_kernel dense = {0};
+    if (row->dense && row->info.isa != FFN_ISA_PORTABLE && bench_dense_open(row, &dense, &diag)) {
+        bench_contract_close(&contract);
+        cmd_kernel_close(&dense);
+        cmd_kernel_close(&lender);
+        return cmd_diag(row->command, &diag);
+    }
     const bench_request request = {.layer = row->layer,
                                    .kernel = row->kernel.kernel,
                                    .fast = fast.kernel,
@@ -111,6 +119,7 @@ static int measure(bench_row *row, bool *measured) {
                                    .oracle = row->oracle,
                                    .free = contract.kernels.count ? &contract.kernels : NULL,
                                    .stages = stages.of.kernel ? &stages.of : NULL,
+                                   .dense = dense.kernel,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,
@@ -123,6 +132,7 @@ static int measure(bench_row *row, bool *measured) {
     cmd_kernel_close(&fast);
     bench_stages_source_close(&stages);
     bench_contract_close(&contract);
+    cmd_kernel_close(&dense);
     cmd_kernel_close(&lender);
     return status;
 }
@@ -214,6 +224,7 @@ static json_line row_line(const bench_row *row) {
         json_number(&line, "fast_ms_median", r->fast.ms_median);
         json_number(&line, "fast_max_error", r->fast.max_error);
     }
+    bench_dense_json(row, &line);
     peers_json(row, &line);
     return line;
 }

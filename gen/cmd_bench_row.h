@@ -25,6 +25,7 @@ typedef struct bench_row {
     bool cold;
     bool contract; /* also against kernels in free order */
     bool stages;   /* also where the time goes */
+    bool dense;    /* also against the same kernel without the way past zeros */
 
     cmd_kernel kernel; /* from here on: what was measured */
     ffn_kernel_info info;

@@ -12,6 +12,7 @@
 typedef struct free_order {
     int32_t sums;  /* partial sums of each output in a tile, at most 4; 0: the contract's order */
     uint32_t math; /* LLVM's fast-math flags, for the operations of the activation */
+    bool dense;    /* zeros in h are multiplied like all else (sparse.h): the contract's bits, for `bench --dense` */
 } free_order;
 
 ffn_status free_order_image(const ffn_spec *spec, const ffn_plan *plan, const free_order *order, ffn_bytes *image,

@@ -204,6 +204,11 @@ LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     return ir_call(g, f, (LLVMValueRef[]){a, b, c}, 3);
 }
 
+LLVMValueRef ir_sum_words(ir *g, LLVMValueRef words) {
+    LLVMValueRef f = intrinsic(g, "llvm.vector.reduce.add", &g->word_vector, 1);
+    return ir_call(g, f, &words, 1);
+}
+
 void ir_free(ir *g, LLVMValueRef operation) {
 #if LLVM_VERSION_MAJOR > 17
     if (g->free.math && LLVMIsAInstruction(operation) && LLVMCanValueUseFastMathFlags(operation))

@@ -64,6 +64,7 @@ LLVMValueRef ir_broadcast(ir *g, LLVMValueRef pointer);
 LLVMValueRef ir_splat(ir *g, LLVMTypeRef vector, LLVMValueRef scalar);
 LLVMValueRef ir_splat_bits(ir *g, uint32_t bits); /* the f32 with these bits, in every lane */
 LLVMValueRef ir_fma(ir *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+LLVMValueRef ir_sum_words(ir *g, LLVMValueRef words); /* of a vector of i32, wrapping */
 /* Gives an f32 operation the freedoms of g->free.math; none, in kernels that keep the contract. */
 void ir_free(ir *g, LLVMValueRef operation);
 /* The line at `pointer`, for reading, into the first- or second-level cache. */

@@ -205,6 +205,7 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
     n.expand.activation = nest_tiles_activate(&n) ? graph : NULL;
     stage_build(g, &n.expand, plan);
     stage_build(g, &n.contract, plan);
+    sparse_build(g, &n.sparse, spec, plan, graph, n.contract.panel_stride);
     nest_blocks_build(&n);
     build_fused(&n);
     build_expand(&n);

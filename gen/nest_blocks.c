@@ -4,6 +4,8 @@
  * interleaved chains); a block that ends inside a chain stores it and the next block goes on from there. */
 #include "nest_blocks.h"
 
+#include <string.h>
+
 #include "formula_ir.h"
 #include "stages.h"
 
@@ -249,6 +251,42 @@ static void copy_ragged(nest *n, LLVMValueRef to, LLVMValueRef ld_to, LLVMValueR
     ir_loop_end(g, &row);
 }
 
+/* The sweep of the contract stage over the panels that `sweep` names: by the list of columns (`found` of them; -1: none
+ * was made), or group by group over all terms. Only the caller of the dense one knows what runs next. */
+typedef struct contract_call {
+    LLVMValueRef found, list;
+    LLVMValueRef arguments[SWEEP_PARAMETERS];
+} contract_call;
+
+static void find_columns(nest *n, contract_call *c, LLVMValueRef packed) {
+    const LLVMValueRef *of = c->arguments;
+    LLVMValueRef arguments[] = {of[SWEEP_A], of[SWEEP_LDA], of[SWEEP_ROWS], of[SWEEP_K], packed, c->list};
+    c->found = n->sparse.wanted ? ir_call(n->g, n->sparse.find, arguments, 6) : NULL;
+}
+
+static ir_if dense_begin(nest *n, const contract_call *c) {
+    return n->sparse.wanted ? ir_if_begin(n->g, ir_less(n->g, c->found, ir_int(n->g, 0)), "dense")
+                            : (ir_if){.exit = NULL};
+}
+
+static void dense_end(nest *n, const ir_if *dense) {
+    if (n->sparse.wanted)
+        ir_if_end(n->g, dense);
+}
+
+static void sweep_list(nest *n, const contract_call *c, LLVMValueRef scratch) {
+    ir *g = n->g;
+    LLVMValueRef arguments[SWEEP_PARAMETERS];
+    if (!n->sparse.wanted)
+        return;
+    memcpy(arguments, c->arguments, sizeof arguments);
+    arguments[SWEEP_K] = c->found;
+    arguments[SWEEP_NEXT] = c->list;
+    ir_if few = ir_if_begin(g, ir_less(g, ir_int(g, -1), c->found), "sparse");
+    counted_call(n, STAGES_CONTRACT, scratch, n->sparse.sweep, arguments, SWEEP_PARAMETERS);
+    ir_if_end(g, &few);
+}
+
 /* contract_block(h, ldh, packed, f, k, y, ldy, scratch, rows, first panel, panels, after): y of these rows and panels
  * += h W_down over hidden columns f .. f + k - 1 of d_ff; h starts at column f, y at column 0. f = 0 starts the sums,
  * the block that reaches d_ff ends them. */
@@ -270,7 +308,9 @@ static void build_contract_block(nest *n) {
 
     LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0));
     LLVMValueRef end = ir_add(g, first, panels);
-    LLVMValueRef arguments[SWEEP_PARAMETERS] = {[SWEEP_A] = h, [SWEEP_LDA] = ldh, [SWEEP_ROWS] = rows, [SWEEP_K] = k};
+    contract_call call = {.list = nest_scratch(n, scratch, n->scratch.list),
+                          .arguments = {[SWEEP_A] = h, [SWEEP_LDA] = ldh, [SWEEP_ROWS] = rows, [SWEEP_K] = k}};
+    LLVMValueRef *arguments = call.arguments;
     bool chained = s->chains > 1;
     int64_t ragged = chained ? 0 : n->spec->d_model % FFN_PANEL;
     int64_t full_panels = chained ? l->down_panels : n->spec->d_model / FFN_PANEL;
@@ -280,6 +320,10 @@ static void build_contract_block(nest *n) {
     LLVMValueRef start =
         chained ? nest_scratch(n, scratch, n->scratch.contract_start) : ir_at_bytes(g, packed, l->bias_down);
     LLVMValueRef full_end = ir_min(g, end, ir_int(g, full_panels));
+    arguments[SWEEP_LDC] = ldo;
+    arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ldo);
+    find_columns(n, &call, packed);
+    ir_if all_terms = dense_begin(n, &call);
     ir_loop group = ir_loop_begin(g, first, full_end, ir_int(g, n->group), "group");
     LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL));
     LLVMValueRef next_panel = ir_add(g, group.i, ir_int(g, n->group));
@@ -287,12 +331,19 @@ static void build_contract_block(nest *n) {
     LLVMValueRef next_weights = nest_contract_weights(n, packed, next_panel, f);
     arguments[SWEEP_NEXT] = ir_select(g, ir_less(g, next_panel, end), next_weights, after);
     arguments[SWEEP_C] = ir_at(g, out, column);
-    arguments[SWEEP_LDC] = ldo;
     arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
-    arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ldo);
     arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, full_end, group.i));
     counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     ir_loop_end(g, &group);
+    dense_end(n, &all_terms);
+    if (n->sparse.wanted) {
+        column = ir_mul(g, first, ir_int(g, FFN_PANEL));
+        arguments[SWEEP_B] = nest_contract_weights(n, packed, first, f);
+        arguments[SWEEP_C] = ir_at(g, out, column);
+        arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
+        arguments[SWEEP_PANELS] = ir_sub(g, full_end, first);
+        sweep_list(n, &call, scratch);
+    }
 
     if (ragged) {
         ir_if reaches = ir_if_begin(g, ir_less(g, ir_int(g, full_panels), end), "ragged");
@@ -308,7 +359,10 @@ static void build_contract_block(nest *n) {
         arguments[SWEEP_INIT] = ir_select(g, starts, ir_at_const(g, start, full_panels * FFN_PANEL), staged);
         arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld);
         arguments[SWEEP_PANELS] = ir_int(g, 1);
+        ir_if last_terms = dense_begin(n, &call);
         counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
+        dense_end(n, &last_terms);
+        sweep_list(n, &call, scratch);
         copy_ragged(n, target, ldy, staged, ld, rows);
         ir_if_end(g, &reaches);
     }

@@ -3,6 +3,7 @@
 #define FFNGEN_NEST_BLOCKS_H
 
 #include "nest.h"
+#include "sparse.h"
 #include "stage.h"
 
 typedef struct nest {
@@ -16,6 +17,7 @@ typedef struct nest {
     bool cold;     /* no stage has chains: vectors go through tiles and activation alone, the rest is control */
     int64_t group; /* panels that pass through the row tiles together */
     stage expand, contract;
+    sparse sparse; /* of the contract stage */
     LLVMValueRef activate, expand_block, contract_block, start_chains;
 } nest;
 

@@ -15,7 +15,8 @@ typedef struct sweep {
     ir *g;
     const stage *stage;
     const ffn_plan *plan;
-    int64_t chunk; /* terms that all row tiles take before the next ones; 0: all */
+    int64_t chunk;  /* terms that all row tiles take before the next ones; 0: all */
+    int32_t unroll; /* terms in a turn of the hot loop */
     LLVMValueRef tiles[FFN_TILES_MAX];
     int32_t chains_at_once[FFN_TILES_MAX];
     bool fetches[FFN_TILES_MAX]; /* the next panels */
@@ -112,6 +113,16 @@ static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
     }
 }
 
+LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters) {
+    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k", "next"};
+    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,    g->pointer,
+                                           g->i64,     g->i64, g->i64,     g->i64,     g->pointer};
+    LLVMValueRef function = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
+    for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
+        parameters[i] = ir_parameter(g, i, names[i]);
+    return function;
+}
+
 /* The row tiles of the block over the terms that w->p says. `after` is the C of what runs when they are done. */
 static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     ir *g = w->g;
@@ -119,7 +130,7 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
     LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
     w->part = ir_div(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
-    w->next_step = ir_div(g, ir_int(g, (int64_t)plan->unroll * FFN_PANEL), parts);
+    w->next_step = ir_div(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts);
 
     /* while (row < rows) { mr = next height; for each height: if it is this one, its tiles; row += mr } */
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(g->builder);
@@ -169,16 +180,11 @@ static void sweep_chunks(sweep *w, LLVMValueRef table, LLVMValueRef after) {
 }
 
 static void build_sweep(sweep *w, stage *s) {
-    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k", "next"};
     ir *g = w->g;
     LLVMValueRef table = height_table(g, s, w->plan);
-    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,    g->pointer,
-                                           g->i64,     g->i64, g->i64,     g->i64,     g->pointer};
     char name[64];
     snprintf(name, sizeof name, "%s_sweep", s->name);
-    s->sweep = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
-    for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
-        w->p[i] = ir_parameter(g, i, names[i]);
+    s->sweep = stage_sweep_function(g, name, w->p);
     LLVMValueRef next_group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
     if (w->chunk)
         sweep_chunks(w, table, next_group);
@@ -208,6 +214,7 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
     bool whole_turns = s->terms % turn == 0 && FFN_PANEL % turn == 0;
     sweep w = {.g = g, .stage = s, .plan = plan, .prefetch = s->chains > 1 ? 0 : plan->prefetch};
     w.chunk = plan_chunk(plan, s->chains, s->terms);
+    w.unroll = unroll;
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
         if (tile.panels * FFN_PANEL > s->columns)

@@ -37,6 +37,9 @@ typedef enum sweep_parameter {
     SWEEP_PARAMETERS
 } sweep_parameter;
 
+/* A function with the parameters of a sweep, and these. */
+LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters);
+
 /* Adds the tiles and the sweep to the module. */
 void stage_build(ir *g, stage *s, const ffn_plan *plan);
 

@@ -97,6 +97,10 @@ int32_t plan_next_height(const ffn_plan *plan, int64_t rows) {
     return first[rows];
 }
 
+bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan) {
+    return plan->n_class <= FFN_N_2_4 && plan_chains(spec->d_model) == 1;
+}
+
 void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *scratch) {
     int32_t up = plan_chains(spec->d_ff), down = plan_chains(spec->d_model);
     int64_t up_columns = ceil_div(spec->d_ff, FFN_PANEL) * FFN_PANEL;
@@ -104,8 +108,9 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     int64_t rows = plan->m_block, at = 0;
     int64_t k_block = up == 1 && plan->k_block < spec->d_model ? plan->k_block : spec->d_model;
     memset(scratch, 0, sizeof *scratch);
-    scratch->hidden_stride = (plan->f_block < up_columns ? plan->f_block : up_columns) + FFN_PANEL;
     scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
+    int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
+    scratch->hidden_stride = block + FFN_PANEL;
     const struct {
         int64_t *offset, floats;
     } parts[] = {
@@ -117,6 +122,7 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
         {&scratch->contract_chains, down > 1 ? rows * down * down_columns : 0},
         {&scratch->contract_start, down > 1 ? down * down_columns : 0},
         {&scratch->ragged, spec->d_model % FFN_PANEL ? rows * FFN_PANEL : 0},
+        {&scratch->list, plan_lists_columns(spec, plan) ? block : 0},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         *parts[i].offset = at;

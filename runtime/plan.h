@@ -43,6 +43,9 @@ int32_t plan_group(const ffn_plan *plan);
 
 /* The plan's chunk where a stage of so many chains and terms has several; else 0. */
 int64_t plan_chunk(const ffn_plan *plan, int32_t chains, int64_t terms);
+/* True if kernels of this plan may look for zeros in h (gen/sparse.h): few rows, and one chain in the contract stage.
+ * Whether they do depends on the activation too; scratch is for all of them the same. */
+bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan);
 
 /* Scratch of one call, offsets in floats, each part FFN_SCRATCH_ALIGN aligned. Parts a spec does not need are empty. */
 typedef struct plan_scratch {
@@ -54,6 +57,7 @@ typedef struct plan_scratch {
     /* Stages with several chains: partial sums [m_block][chains][columns], and where they start: [chains][columns]. */
     int64_t expand_chains, expand_start, contract_chains, contract_start;
     int64_t ragged; /* [m_block][16]: the last panel of y where d_model is no multiple of 16 */
+    int64_t list;   /* [f_block] of int32_t: the columns of h that are not zero, where plan_lists_columns */
     int64_t bytes;
 } plan_scratch;
 

@@ -25,6 +25,7 @@
 #define ONE_ROW_MS 250.0            /* a row of more than this is not run: no fused run, no edge of a stage */
 #define DIMS_MAX (INT64_C(1) << 21) /* of d_model + d_ff; beyond, inputs and outputs alone cost too much */
 #define ROWS_MAX 1024
+#define FEW_ROWS 4
 #define PASSES_MS 10e3 /* modelled, of all passes over a block too large to fill */
 #define PASS_MS 15.0   /* of one, beside its fused run */
 
@@ -122,6 +123,16 @@ static ffn_status try_edges(verify_trial *t, stage *run, int64_t rows, int64_t t
     return status == FFN_OK ? run(t, rows, last - panels * FFN_PANEL, columns) : status;
 }
 
+/* Every number of rows for which a kernel may pass over zeros. */
+static ffn_status try_few(verify_trial *t) {
+    const ffn_spec *spec = &t->subject->shape->spec;
+    ffn_status status = FFN_OK;
+    for (int64_t rows = 1; rows <= least(FEW_ROWS, t->rows_max) && status == FFN_OK; ++rows) {
+        status = try_edges(t, verify_trial_few, rows, spec->d_ff, spec->d_model);
+    }
+    return status;
+}
+
 static ffn_status try_stages(verify_trial *t, bool once) {
     const ffn_spec *spec = &t->subject->shape->spec;
     const row_counts counts = row_counts_of(plan_of(t->subject));
@@ -132,6 +143,9 @@ static ffn_status try_stages(verify_trial *t, bool once) {
         if (status == FFN_OK) {
             status = try_edges(t, verify_trial_contract, rows, spec->d_ff, spec->d_model);
         }
+    }
+    if (status == FFN_OK && !once && t->subject->code != NULL && plan_lists_columns(spec, plan_of(t->subject))) {
+        status = try_few(t);
     }
     const int64_t last = (spec->d_model - 1) / FFN_PANEL * FFN_PANEL;
     if (status == FFN_OK && !once && 2.0 * FFN_PANEL * (double)spec->d_ff / WEIGHTS_PER_MS <= ONE_ROW_MS) {

@@ -333,6 +333,8 @@ ffn_status verify_block_make(const kernel_shape *shape, int64_t pass, verify_blo
     made.huge = made.sampled && huge;
     made.split_end = made.packed;
 
+    make_writable(&made, made.packed, sizeof(packed_header));
+    ((packed_header *)(void *)made.packed)->finite = 1;
     const ffn_spec *spec = &shape->spec;
     if ((spec->bias & FFN_BIAS_UP) != 0) {
         fill_bias(&made, at->bias_up, spec->d_ff, 0.25f);

@@ -239,6 +239,44 @@ ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin,
     return FFN_OK;
 }
 
+/* One column in about eight, the last one among them; a second row is all zeros, of both signs. */
+static void make_few(const verify_trial *t, int64_t row, float *hidden) {
+    const int64_t d_ff = t->subject->shape->spec.d_ff;
+    for (int64_t f = 0; f < d_ff; ++f) {
+        const float draw = verify_noise((uint64_t)f + (UINT64_C(1) << 56));
+        const bool few = row != 1 && (fabsf(draw) < 0.125f || (row == 0 && f == d_ff - 1));
+        hidden[f] = few ? verify_noise((uint64_t)(f + row * d_ff) + (UINT64_C(1) << 55)) : copysignf(0, draw);
+    }
+}
+
+ffn_status verify_trial_few(verify_trial *t, int64_t rows, int64_t begin, int64_t end) {
+    const kernel_shape *shape = t->subject->shape;
+    const int64_t stride = t->reference->stride;
+    float *right = t->x;
+    for (int64_t i = 0; i < rows; ++i) {
+        make_few(t, i, t->hidden + i * stride);
+    }
+    fill(t->y, (rows + 1) * ld_y(t));
+    fill_scratch(t);
+    call_contract(t, rows, begin, end);
+    for (int64_t i = 0; i < rows; ++i) {
+        const float *got = t->y + i * ld_y(t);
+        fallback_contract(&shape->spec, &shape->layout, t->hidden + i * stride, t->block->packed, right,
+                          shape->spec.d_model, t->reference->scratch, 1, begin, end);
+        for (int64_t j = begin; j < end; ++j) {
+            if (!same(got[j], right[j])) {
+                return differs(t, "contract of few", rows, i, "column", j, got[j], right[j]);
+            }
+        }
+        if (!untouched(got, begin) || !untouched(got + end, ld_y(t) - end)) {
+            return diag_fail(t->diag, FFN_VERIFY_FAILED,
+                             "verification (a): contract of few writes outside its columns, in row %lld", (long long)i);
+        }
+    }
+    t->report->compared += rows * (end - begin);
+    return check_scratch(t, "contract of few");
+}
+
 #define ACTIVATE_VALUES 1031
 
 ffn_status verify_trial_activate(const verify_trial *t) {

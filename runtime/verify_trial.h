@@ -32,6 +32,8 @@ ffn_status verify_trial_expand(verify_trial *t, int64_t rows, int64_t begin, int
 ffn_status verify_trial_contract(verify_trial *t, int64_t rows, int64_t begin, int64_t end);
 /* The contract stage on sums that round to -0, which must not come out. */
 ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin, int64_t end);
+/* The contract stage on few hidden values that are not zero: kernels may look for them. */
+ffn_status verify_trial_few(verify_trial *t, int64_t rows, int64_t begin, int64_t end);
 /* Ordinary, huge, tiny and special values, at every length of a tail. */
 ffn_status verify_trial_activate(const verify_trial *t);
 

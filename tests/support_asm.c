@@ -61,9 +61,13 @@ int asm_loops(const char *text, size_t bytes, void (*visit)(const asm_loop *loop
         at = end + 1;
     }
     char function[64] = "";
+    bool framed = false; /* else %rbp is a register like others */
     for (int i = 0, last_back = -1; i < count; i++) {
-        if (is_label(&lines[i]) && lines[i].text[0] != '.')
+        if (is_label(&lines[i]) && lines[i].text[0] != '.') {
             snprintf(function, sizeof function, "%.*s", lines[i].length - 1, lines[i].text);
+            framed = false;
+        }
+        framed = framed || holds(&lines[i], "%rsp, %rbp");
         int first = branch_target(lines, i);
         if (first < 0)
             continue;
@@ -78,7 +82,7 @@ int asm_loops(const char *text, size_t bytes, void (*visit)(const asm_loop *loop
                 continue;
             loop.instructions++;
             loop.fmas += holds(&lines[j], "fmadd") || holds(&lines[j], "fnmadd") || holds(&lines[j], "fmla");
-            loop.stack += holds(&lines[j], "(%rsp") || holds(&lines[j], "(%rbp") || holds(&lines[j], "[sp");
+            loop.stack += holds(&lines[j], "(%rsp") || (framed && holds(&lines[j], "(%rbp")) || holds(&lines[j], "[sp");
             loop.zmm += holds(&lines[j], "%zmm");
             loop.ymm += holds(&lines[j], "%ymm");
         }
