@@ -26,6 +26,7 @@ static const double start_cycles = 200;     /* a stream that nobody prefetched b
 static const double exposed_one_row = 0.02, exposed_few_l3 = 0.25, exposed_rows = 1.5;
 static const double exposed_ahead_l3 = 0.2, exposed_ahead = 0.9; /* a tile fetches ahead of itself */
 static const double overlap_few = 0.6;      /* prefetched before its turn, but few rows to hide it behind */
+static const double l3_share = 0.4;         /* of L3, which others share */
 static const double l2_share = 0.9;         /* of L2 that blocks can count on */
 #define GATED_HIDDEN 1.5                    /* the gate is done with before the contraction */
 static const double overflow = 0.15;        /* slower by at most this where blocks outgrow it */
@@ -180,7 +181,7 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     /* From chunk to chunk the streams go on, and a core's own prefetchers with them. */
     const double reach = plan->chunk ? 1 : streams_reach[c.group < streams ? c.group : streams];
     const double kept = cold ? LAYERS * weights : weights;
-    if (kept > 0.6 * (double)(machine->l3_bytes ? machine->l3_bytes : machine->l2_bytes))
+    if (kept > l3_share * (double)(machine->l3_bytes ? machine->l3_bytes : machine->l2_bytes))
         c.source_bytes_a_cycle = or_usual(machine->memory_mbs, usual_memory_gbs) * reach / ghz;
     else if (kept > 0.5 * (double)machine->l2_bytes) {
         c.from_l3 = true;
@@ -188,7 +189,7 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     }
     c.covered = fmin(1, (double)(plan->prefetch * c.group * c.row_tiles) / plan->unroll);
     /* The panels of a group, and those that are prefetched meanwhile. */
-    const int64_t longest = c.k_block > c.f_block ? c.k_block : c.f_block;
+    const int64_t longest = c.chunk > 0 ? c.chunk : c.k_block > c.f_block ? c.k_block : c.f_block;
     const double hidden = (double)(c.rows * (c.f_block + FFN_PANEL)) * (gated ? GATED_HIDDEN : 1);
     const double floats = (double)(c.rows * c.k_block + 2 * c.group * longest * FFN_PANEL) + hidden;
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
