@@ -23,6 +23,8 @@ enum {
     ACTIVATE,
     KERNEL_ALONE,
     FREE,
+    STAGES,
+    FAST,
     DENSE,
     PEAK_ALONE,
     READ_ALONE,
@@ -47,6 +49,8 @@ typedef struct state {
     reading together, alone;
     const char *read_from;
     bench_free_order free; /* kernel NULL: takes no part */
+    bench_stages stages;   /* likewise */
+    bench_beside fast;     /* likewise */
     ffn_status status;     /* of the last call */
     ffn_diag diag;
     void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */
@@ -74,21 +78,34 @@ static void kernel_work(void *self, int member, int size) {
     }
 }
 
-static void kernel_call(void *self) {
-    state *s = self;
+static void team_call(state *s, const ffn_kernel *kernel, ffn_args *args) {
     int size = bench_team_size(s->request->team);
-    if (size == 1) {
-        kernel_alone_call(s);
-        return;
-    }
-    s->args.packed = bench_copies_turn(&s->request->layer->packed);
-    s->status = ffn_work_make(s->request->kernel, &s->args, size, &s->work, &s->diag);
+    args->packed = bench_copies_turn(&s->request->layer->packed);
+    s->status = ffn_work_make(kernel, args, size, &s->work, &s->diag);
     if (s->status)
         return;
     if (s->work.phases == 1 && s->work.pieces[0] == 1)
         ffn_work_run(&s->work, 0, 0, NULL); /* small: the others would only have to be told */
     else
         bench_team_run(s->request->team, kernel_work, s);
+}
+
+static void kernel_call(void *self) {
+    state *s = self;
+    if (bench_team_size(s->request->team) == 1)
+        kernel_alone_call(s);
+    else
+        team_call(s, s->request->kernel, &s->args);
+}
+
+static void fast_call(void *self) {
+    state *s = self;
+    if (bench_team_size(s->request->team) > 1) {
+        team_call(s, s->fast.kernel, &s->fast.args);
+        return;
+    }
+    s->fast.args.packed = bench_copies_turn(&s->request->layer->packed);
+    s->status = ffn_kernel_run(s->fast.kernel, &s->fast.args, &s->diag);
 }
 
 static void peak_work(void *self, int member, int size) {
@@ -126,6 +143,10 @@ static void read_alone_call(void *self) {
 
 static void free_call(void *self) {
     bench_free_order_call(&((state *)self)->free);
+}
+
+static void stages_call(void *self) {
+    bench_stages_call(&((state *)self)->stages);
 }
 
 static void dense_call(void *self) {
@@ -227,6 +248,28 @@ static void fill_report(const state *s, bench_report *report) {
     report->fraction_of_roof = report->roof_ms / report->ms_min;
 }
 
+static void fill_stages(const state *s, bench_report *report) {
+    const bench_layer *layer = s->request->layer;
+    const bench_contender *kernel = &s->contenders[KERNEL], *counting = &s->contenders[STAGES];
+    bench_stages_report *stages = &report->stages;
+    if (!s->stages.of.kernel)
+        return;
+    stages->timed = true;
+    stages->ratio_min = counting->ms_min / kernel->ms_min;
+    stages->ratio_median = bench_ratio(counting, kernel);
+    bench_stages_shares(&s->stages, stages->ms);
+    for (int part = 0; part < BENCH_PARTS; part++)
+        stages->ms[part] *= kernel->ms_min;
+    const double products[BENCH_REST] = {[BENCH_EXPAND] = layer->gated ? 2 : 1, [BENCH_CONTRACT] = 1};
+    for (int part = 0; part < BENCH_REST; part++) {
+        double terms = products[part] * (double)layer->spec.d_model * (double)layer->spec.d_ff;
+        if (stages->ms[part] > 0 && report->peak_gflops > 0)
+            stages->peak[part] = 2e-6 * (double)s->request->n * terms / stages->ms[part] / report->peak_gflops;
+        if (stages->ms[part] > 0 && report->read_gbs > 0)
+            stages->read[part] = 1e-6 * sizeof(float) * terms / stages->ms[part] / report->read_gbs;
+    }
+}
+
 /* What the threads together do in a second over what one of them does alone, each by rounds: the pace of a shared
  * machine changes more from one second to the next than what is compared. */
 static void fill_speedups(const state *s, bench_report *report) {
@@ -270,6 +313,7 @@ static void make_peer(state *s, int i, bench_peer_report *report) {
         report->ran = true;
         report->max_error = bench_oracle_error(request->oracle, y, request->n);
         peer->module->chosen(made, report->text);
+        report->own_activation = peer->module->own_activation && peer->module->own_activation(made);
     } else
         snprintf(report->text, sizeof report->text, "the library's call failed");
     if (y && report->max_error <= BENCH_ERROR_MAX)
@@ -278,18 +322,30 @@ static void make_peer(state *s, int i, bench_peer_report *report) {
         peer->module->case_destroy(made);
 }
 
-static ffn_status check_kernel(state *s, bench_report *report, ffn_diag *diag) {
-    kernel_call(s);
+static ffn_status check_kernel(state *s, void (*call)(void *self), const float *y, double *error, ffn_diag *diag) {
+    call(s);
     if (s->status) {
         if (diag)
             *diag = s->diag;
         return s->status;
     }
-    report->max_error = bench_oracle_error(s->request->oracle, s->args.y, s->request->n);
-    if (report->max_error <= BENCH_ERROR_MAX)
+    *error = bench_oracle_error(s->request->oracle, y, s->request->n);
+    if (*error <= BENCH_ERROR_MAX)
         return FFN_OK;
     return diag_fail(diag, FFN_VERIFY_FAILED, "n = %lld: the kernel is %.3g of the largest |y| away from the oracle",
-                     (long long)s->request->n, report->max_error);
+                     (long long)s->request->n, *error);
+}
+
+/* Where a peer has an activation of its own. */
+static ffn_status make_fast(state *s, bench_report *report, ffn_diag *diag) {
+    bool wanted = false;
+    for (int i = 0; i < BENCH_PEERS_MAX; i++)
+        wanted = wanted || (s->peers[i] && report->peers[i].own_activation);
+    if (!s->request->fast || !wanted)
+        return FFN_OK;
+    ffn_status status =
+        bench_beside_open(s->request->fast, &s->args, bench_team_size(s->request->team), &s->fast, diag);
+    return status ? status : check_kernel(s, fast_call, s->fast.args.y, &report->fast.max_error, diag);
 }
 
 /* All contenders that are there, in rounds. */
@@ -303,6 +359,8 @@ static void time_all(state *s, bench_report *report) {
         [ACTIVATE] = activate_call,
         [KERNEL_ALONE] = several ? kernel_alone_call : NULL,
         [FREE] = s->free.kernel ? free_call : NULL,
+        [STAGES] = s->stages.of.kernel ? stages_call : NULL,
+        [FAST] = s->fast.kernel ? fast_call : NULL,
         [DENSE] = request->dense ? dense_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
@@ -333,6 +391,11 @@ static void time_all(state *s, bench_report *report) {
                                                  .ratio_median = bench_ratio(kernel, other),
                                                  .max_error = s->free.max_error};
     }
+    if (s->fast.kernel) {
+        report->fast.timed = true;
+        report->fast.ms_min = contenders[FAST].ms_min;
+        report->fast.ms_median = contenders[FAST].ms_median;
+    }
     if (request->dense) {
         const bench_contender *kernel = &contenders[KERNEL], *other = &contenders[DENSE];
         report->dense.timed = true;
@@ -352,13 +415,16 @@ static void time_all(state *s, bench_report *report) {
 
 static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     const bench_request *request = s->request;
-    ffn_status status = check_kernel(s, report, diag);
+    ffn_status status = check_kernel(s, kernel_call, s->args.y, &report->max_error, diag);
     if (!status && request->dense)
         status = bench_dense_compare(request->layer, request->kernel, request->dense, &s->args, &report->dense, diag);
     if (status)
         return status;
     for (int i = 0; request->peers && i < request->peers->count; i++)
         make_peer(s, i, &report->peers[i]);
+    status = make_fast(s, report, diag);
+    if (status)
+        return status;
     int size = bench_team_size(request->team);
     s->probes = bench_probes_of(request->isa);
     choose_read(s, &s->together, size, read_call);
@@ -370,9 +436,14 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
         if (status)
             return status;
     }
+    if (request->stages)
+        status = bench_stages_open(request->stages, request->layer, &s->args, &s->stages, diag);
+    if (status)
+        return status;
     time_all(s, report);
     fill_report(s, report);
     fill_speedups(s, report);
+    fill_stages(s, report);
     report->bits = ffn_digest(s->args.y, request->n, request->layer->spec.d_model, s->args.ldy);
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (s->peers[i])
@@ -396,6 +467,8 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     bench_free(s->args.y);
     bench_free(s->args.scratch);
     bench_free_order_clear(&s->free);
+    bench_stages_clear(&s->stages);
+    bench_beside_clear(&s->fast);
     free(s);
     return status;
 }

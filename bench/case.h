@@ -5,21 +5,25 @@
 #ifndef BENCH_CASE_H
 #define BENCH_CASE_H
 
+#include "beside.h"
 #include "dense.h"
 #include "free_order.h"
 #include "layer.h"
 #include "oracle.h"
 #include "peer.h"
+#include "stages.h"
 #include "team.h"
 
 typedef struct bench_request {
     bench_layer *layer;
-    const ffn_kernel *kernel;       /* prepared for n */
-    const ffn_kernel *lender;       /* of the activation that peers use where they have none; prepared for n */
-    const bench_peers *peers;       /* which have taken the layer */
-    const bench_oracle *oracle;     /* of the layer and of x */
-    const bench_free_kernels *free; /* timed against the kernel, on one thread; NULL: not */
-    const ffn_kernel *dense;        /* the same that multiplies zeros too, on one thread; NULL: not timed */
+    const ffn_kernel *kernel;          /* prepared for n */
+    const ffn_kernel *fast;            /* with the cheaper activation, prepared for n; timed where a peer has its own */
+    const ffn_kernel *lender;          /* of the activation that peers use where they have none; prepared for n */
+    const bench_peers *peers;          /* which have taken the layer */
+    const bench_oracle *oracle;        /* of the layer and of x */
+    const bench_free_kernels *free;    /* timed against the kernel, on one thread; NULL: not */
+    const bench_stages_kernel *stages; /* timed against the kernel, on one thread; NULL: not */
+    const ffn_kernel *dense;           /* the same that multiplies zeros too, on one thread; NULL: not timed */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
@@ -35,6 +39,7 @@ typedef struct bench_peer_report {
     bool ran;                   /* its output is there, and max_error */
     bool timed;                 /* it was right, and has times */
     double ms_min, ms_median;   /* of one call */
+    bool own_activation;        /* its activation is not the lent one */
     double max_error;           /* largest |y - oracle| over the largest |y| */
     char text[PEER_TEXT_BYTES]; /* what was chosen for this case; where it did not run: why */
 } bench_peer_report;
@@ -46,6 +51,19 @@ typedef struct bench_free_report {
     double ratio_min, ratio_median; /* the kernel's time over it, of the fastest and by rounds */
     double max_error;
 } bench_free_report;
+
+typedef struct bench_stages_report {
+    bool timed;
+    double ms[BENCH_PARTS];                    /* of ms_min of the kernel that does not count */
+    double peak[BENCH_REST], read[BENCH_REST]; /* of expand and contract: shares of peak and read rate in their time */
+    double ratio_min, ratio_median;            /* the counting kernel's time over that of the other */
+} bench_stages_report;
+
+typedef struct bench_fast_report {
+    bool timed;
+    double ms_min, ms_median;
+    double max_error;
+} bench_fast_report;
 
 /* A figure that could not be measured is 0. */
 typedef struct bench_report {
@@ -60,6 +78,8 @@ typedef struct bench_report {
     double max_error;                         /* of the kernel, as of a peer */
     bench_peer_report peers[BENCH_PEERS_MAX]; /* in the order of the request */
     bench_free_report free_order;
+    bench_stages_report stages;
+    bench_fast_report fast;
     bench_dense_report dense;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */

@@ -8,7 +8,7 @@
 
 #include "layer.h"
 
-#define PEER_INTERFACE 1
+#define PEER_INTERFACE 2
 #define PEER_SYMBOL "ffngen_peer"
 #define PEER_TEXT_BYTES 160
 
@@ -37,6 +37,8 @@ typedef struct peer_module {
     const float *(*output)(void *self);
     /* What was chosen for this case, in words. */
     void (*chosen)(const void *self, char *text);
+    /* True if the activation of this case is the library's own, not the lent one. NULL: never. */
+    bool (*own_activation)(const void *self);
     /* After calls, before another contender runs: sends threads of its own to sleep. NULL: it has none. */
     void (*rest)(void *self);
     /* How long its library's threads spin after a call where there are several. */

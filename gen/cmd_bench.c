@@ -4,7 +4,9 @@
 #include "cmd_bench_contract.h"
 #include "cmd_bench_dense.h"
 #include "cmd_bench_input.h"
+#include "cmd_bench_regimes.h"
 #include "cmd_bench_spec.h"
+#include "cmd_bench_stages.h"
 #include "options.h"
 #include "suite.h"
 
@@ -20,6 +22,11 @@
 #define BUSY 0.05   /* of the time: caches and clock are then not the kernel's own either */
 #define BEYOND 1.05 /* share of the peak that only a peak measured too low explains */
 
+typedef struct ratios {
+    double logs, least;
+    int count;
+} ratios;
+
 typedef struct settings {
     const cmd *command;
     option_counts n;
@@ -30,30 +37,33 @@ typedef struct settings {
     bench_sweep sweep;
     bench_input input;
     report_table table;
-    double log_ratios[BENCH_PEERS_MAX + 1],
-        least[BENCH_PEERS_MAX + 1]; /* of peer to kernel; the last: of the best peer */
-    int ratios[BENCH_PEERS_MAX + 1];
+    ratios of[2][BENCH_PEERS_MAX + 1]; /* of peer to kernel; the last: of the best peer. [1]: fast beside its own */
+    bool any_fast;
     double busiest;
     double beyond; /* the largest share of the peak */
 } settings;
 
-static void count_ratio(settings *s, int place, double ratio) {
-    s->log_ratios[place] += log(ratio);
-    s->least[place] = s->ratios[place]++ && s->least[place] < ratio ? s->least[place] : ratio;
+static void count_ratio(ratios *of, double ratio) {
+    of->logs += log(ratio);
+    of->least = of->count++ && of->least < ratio ? of->least : ratio;
 }
 
 static int take(void *self, const bench_row *row) {
     settings *s = self;
     const bench_report *r = &row->report;
-    double best_ms = INFINITY;
-    for (int i = 0; i < s->peers.count; i++) {
-        if (!r->peers[i].timed)
-            continue;
-        count_ratio(s, i, r->peers[i].ms_median / r->ms_median);
-        best_ms = fmin(best_ms, r->peers[i].ms_median);
+    for (int fast = 0; fast < 2; fast++) {
+        double least = INFINITY;
+        for (int i = 0; i < s->peers.count; i++) {
+            double ratio = bench_row_peer_ratio(row, i, fast, false);
+            if (!(ratio > 0))
+                continue;
+            count_ratio(&s->of[fast][i], ratio);
+            least = fmin(least, ratio);
+        }
+        if (isfinite(least))
+            count_ratio(&s->of[fast][s->peers.count], least);
     }
-    if (isfinite(best_ms))
-        count_ratio(s, s->peers.count, best_ms / r->ms_median);
+    s->any_fast = s->any_fast || r->fast.timed;
     s->busiest = fmax(s->busiest, r->busy);
     s->beyond = fmax(s->beyond, r->fraction_of_peak);
     cJSON *object = s->rows ? bench_row_object(row) : NULL;
@@ -62,8 +72,11 @@ static int take(void *self, const bench_row *row) {
     if (s->json)
         return bench_row_json(row) ? CMD_OK : CMD_FAILED;
     bench_row_line(row, &s->table);
+    bench_row_fast_print(row);
     if (row->contract)
         bench_contract_print(row);
+    if (row->stages)
+        bench_stages_print(row);
     if (row->dense)
         bench_dense_print(row);
     return CMD_OK;
@@ -97,17 +110,19 @@ static void print_head(const settings *s, const ffn_spec *specs, int count, repo
     *table = bench_row_table(specs, count, &s->peers);
 }
 
-static void print_ratios(const settings *s) {
+static void print_ratios(const settings *s, bool fast) {
+    const ratios *of = s->of[fast];
     int taking_part = 0, most = 0;
     for (int i = 0; i < s->peers.count; i++) {
-        taking_part += s->ratios[i] > 0;
-        most = s->ratios[i] > most ? s->ratios[i] : most;
+        taking_part += of[i].count > 0;
+        most = of[i].count > most ? of[i].count : most;
     }
     for (int i = 0; i <= s->peers.count && most > 1; i++) {
         const char *name = i < s->peers.count ? s->peers.list[i].name : "the best of them";
-        if (s->ratios[i] && (i < s->peers.count || taking_part > 1))
-            printf("against %s: geometric mean %.2fx, least %.2fx\n", name, exp(s->log_ratios[i] / s->ratios[i]),
-                   s->least[i]);
+        bool differs = !fast || of[i].logs < s->of[0][i].logs || of[i].logs > s->of[0][i].logs;
+        if (of[i].count && differs && (i < s->peers.count || taking_part > 1))
+            printf("against %s: geometric mean %.2fx, least %.2fx%s\n", name, exp(of[i].logs / of[i].count),
+                   of[i].least, fast ? ", with fast beside an activation of its own" : "");
     }
 }
 
@@ -129,7 +144,9 @@ static int bench_specs(settings *s, const ffn_spec *specs, int count) {
                  s->busiest * 100);
     if (s->json)
         return status;
-    print_ratios(s);
+    print_ratios(s, false);
+    if (s->any_fast)
+        print_ratios(s, true);
     return report_end(&s->table) ? status : CMD_FAILED;
 }
 
@@ -152,6 +169,22 @@ static int run_suite(const settings *s, const suite_options *asked, int operands
     return suite_run(s->command, &options);
 }
 
+static int run_regimes(const settings *s, const char *names, const char *output, int operands) {
+    const size_t length = output ? strlen(output) : 0;
+    if (operands > 0)
+        return cmd_error(s->command, CMD_USAGE, "--regimes have their specs: no SPEC is wanted");
+    if (output && (length < 4 || strcmp(output + length - 3, ".md")))
+        return cmd_error(s->command, CMD_USAGE, "--output: '%s' must end in .md", output);
+    const bench_row *row = &s->sweep.row;
+    const regimes_options options = {.names = names,
+                                     .output = output,
+                                     .seconds = row->seconds,
+                                     .store = row->store,
+                                     .tuned = row->tuned,
+                                     .json = s->json};
+    return regimes_run(s->command, &options);
+}
+
 static int run(const cmd *command, int argc, char **argv) {
     settings s = {
         .command = command,
@@ -160,7 +193,7 @@ static int run(const cmd *command, int argc, char **argv) {
     };
     suite_options suite = {.minutes = 15};
     bool whole = false, activations = false;
-    const char *page = NULL;
+    const char *page = NULL, *regimes = NULL;
     double limit = 0;
     bench_row *row = &s.sweep.row;
     *row = (bench_row){.command = command, .seconds = 0.5, .store = "off", .tuned = "off"};
@@ -175,6 +208,7 @@ static int run(const cmd *command, int argc, char **argv) {
         {"seconds", 0, OPTION_SECONDS, &row->seconds, "S", "time for each row (default 0.5; at least 3 rounds)", NULL},
         {"contract", 0, OPTION_FLAG, &row->contract, NULL, "what the fixed order of sums costs: against free ones",
          NULL},
+        {"stages", 0, OPTION_FLAG, &row->stages, NULL, "where the time goes: expand, activate, contract, rest", NULL},
         {"dense", 0, OPTION_FLAG, &row->dense, NULL, "what passing over zeros in h gains: against the same without",
          NULL},
         {"weights", 'w', OPTION_TEXT, &s.input.weights, "FILE", "a safetensors file (default: generated weights)",
@@ -189,7 +223,10 @@ static int run(const cmd *command, int argc, char **argv) {
         {"plot", 0, OPTION_TEXT, &s.plot, "F.svg|F.png", "a roofline, and bars per n against the peers", NULL},
         {"suite", 0, OPTION_FLAG, &whole, NULL, "every preset, n, one and all threads, all peers: a page", NULL},
         {"page", 0, OPTION_TEXT, &page, "F.json", "the page of an earlier suite's JSON, to --output", NULL},
-        {"output", 'o', OPTION_TEXT, &suite.output, "F.html", "of --suite (default bench.html), F.json beside", NULL},
+        {"regimes", 0, OPTION_TEXT, &regimes, "NAME,...|all", "what is wanted of each regime, and whether it is met",
+         NULL},
+        {"output", 'o', OPTION_TEXT, &suite.output, "FILE", "of --suite (bench.html, .json beside), of --regimes (.md)",
+         NULL},
         {"activations", 0, OPTION_FLAG, &activations, NULL, "every activation alone: operations, ns a vector", NULL},
         {"minutes", 0, OPTION_SECONDS, &limit, "M", "of --suite, for all of it (default 15)", NULL},
         {"json", 0, OPTION_FLAG, &s.json, NULL, "one JSON object a line", NULL},
@@ -209,6 +246,12 @@ static int run(const cmd *command, int argc, char **argv) {
         suite.store = row->store;
         return run_suite(&s, &suite, count);
     }
+    if (regimes) {
+        if (!options_heeded(command, table, given, "regimes,output,seconds,tuned,store,json",
+                            "--regimes: only --output, --seconds, --tuned, --store and --json go with it"))
+            return CMD_USAGE;
+        return run_regimes(&s, regimes, suite.output, count);
+    }
     if (page) {
         if (count > 0 || !suite.output)
             return cmd_error(command, CMD_USAGE, "--page F.json: --output F.html is wanted with it, and no SPEC");
@@ -222,17 +265,22 @@ static int run(const cmd *command, int argc, char **argv) {
                                        "--activations: only --isa, --seconds and --json go with it"))
         return CMD_USAGE;
     if (suite.output || limit > 0)
-        return cmd_error(command, CMD_USAGE, "%s: of --suite", suite.output ? "--output" : "--minutes");
+        return cmd_error(command, CMD_USAGE, "%s: of --suite%s", suite.output ? "--output" : "--minutes",
+                         suite.output ? " or --regimes" : "");
     if (activations)
         return cmd_isa_runs(command, row->isa) ? bench_activations(command, row->isa, row->seconds, s.json) : CMD_USAGE;
     s.threads = s.threads ? s.threads : "1";
     s.vs = s.vs ? s.vs : "openblas";
     if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
         return CMD_USAGE;
-    if (row->contract && threads != 1)
-        return cmd_error(command, CMD_USAGE, "--contract: on one thread, without --threads");
-    if (row->contract && (row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa) == FFN_ISA_PORTABLE)
+    bool portable = (row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa) == FFN_ISA_PORTABLE;
+    if ((row->contract || row->stages) && threads != 1)
+        return cmd_error(command, CMD_USAGE, "--%s: on one thread, without --threads",
+                         row->contract ? "contract" : "stages");
+    if (row->contract && portable)
         return cmd_error(command, CMD_USAGE, "--contract: of compiled kernels; the portable one has one order of sums");
+    if (row->stages && portable)
+        return cmd_error(command, CMD_USAGE, "--stages: of compiled kernels; the portable one counts nothing");
     if (row->dense && threads != 1)
         return cmd_error(command, CMD_USAGE, "--dense: on one thread, without --threads");
     const bench_input *input = &s.input;
@@ -285,7 +333,7 @@ static int run(const cmd *command, int argc, char **argv) {
 
 const cmd cmd_bench = {
     "bench",
-    "SPEC... | --suite | --activations [options]",
+    "SPEC... | --suite | --regimes NAME,...|all | --activations [options]",
     "Measures kernels, the machine and peers in one process, in turns.",
     "\n  gflops        2 x multiply-adds of the true sizes, the activation not counted\n"
     "  %peak         of the rate of fused multiply-adds from registers, measured in the same rounds\n"

@@ -2,6 +2,7 @@
 #include "cmd_bench_row.h"
 #include "cmd_bench_contract.h"
 #include "cmd_bench_dense.h"
+#include "cmd_bench_stages.h"
 
 #include "cmd_bench_activations.h"
 
@@ -14,8 +15,7 @@
 
 #define PLAN_TEXT_BYTES 512
 
-static ffn_status open_kernel(bench_row *row, ffn_diag *diag) {
-    const ffn_spec *spec = &row->layer->spec;
+static ffn_status open_kernel(const bench_row *row, const ffn_spec *spec, cmd_kernel *kernel, ffn_diag *diag) {
     ffn_options options = {.isa = row->isa,
                            .store = row->store,
                            .tools = row->tools,
@@ -35,7 +35,7 @@ static ffn_status open_kernel(bench_row *row, ffn_diag *diag) {
             return status;
         options.plan = &plan;
     }
-    return cmd_kernel_open(spec, &options, &row->kernel, diag); /* which copies the plan */
+    return cmd_kernel_open(spec, &options, kernel, diag); /* which copies the plan */
 }
 
 /* Peers that gave something else than the oracle: each an error of its own, the others stand. */
@@ -54,9 +54,25 @@ static int check_peers(const bench_row *row) {
     return status;
 }
 
+/* Some peers have activations of their own, which are less accurate: beside them, a kernel of ours that is so too.
+ * Not opened where nothing would differ. */
+static int open_fast(const bench_row *row, cmd_kernel *fast, ffn_diag *diag) {
+    ffn_spec spec = row->layer->spec;
+    bool own = false;
+    for (int i = 0; i < row->peers->count; i++)
+        own = own || (row->peers->list[i].weights && row->peers->list[i].module->own_activation);
+    spec.accuracy = FFN_FAST;
+    if (!own || row->info.isa == FFN_ISA_PORTABLE || row->layer->spec.accuracy == FFN_FAST ||
+        bench_operations(&spec) == bench_operations(&row->layer->spec))
+        return CMD_OK;
+    if (open_kernel(row, &spec, fast, diag))
+        return cmd_diag(row->command, diag);
+    return cmd_kernel_prepare(row->command, fast, row->n);
+}
+
 static int measure(bench_row *row, bool *measured) {
     ffn_diag diag = {0};
-    if (open_kernel(row, &diag))
+    if (open_kernel(row, &row->layer->spec, &row->kernel, &diag))
         return cmd_diag(row->command, &diag);
     int status = cmd_kernel_prepare(row->command, &row->kernel, row->n);
     if (status)
@@ -79,27 +95,43 @@ static int measure(bench_row *row, bool *measured) {
         cmd_kernel_close(&lender);
         return cmd_diag(row->command, &diag);
     }
-    cmd_kernel dense = {0};
-    if (row->dense && row->info.isa != FFN_ISA_PORTABLE && bench_dense_open(row, &dense, &diag)) {
+    bench_stages_source stages = {.of.kernel = NULL};
+    if (row->stages && row->info.isa != FFN_ISA_PORTABLE && bench_stages_source_open(row, &stages, &diag)) {
+        bench_stages_source_close(&stages);
         bench_contract_close(&contract);
-        cmd_kernel_close(&dense);
         cmd_kernel_close(&lender);
         return cmd_diag(row->command, &diag);
     }
+    cmd_kernel dense = {0};
+    if (row->dense && row->info.isa != FFN_ISA_PORTABLE && bench_dense_open(row, &dense, &diag)) {
+        cmd_kernel_close(&dense);
+        bench_stages_source_close(&stages);
+        bench_contract_close(&contract);
+        cmd_kernel_close(&lender);
+        return cmd_diag(row->command, &diag);
+    }
+    cmd_kernel fast = {0};
+    status = open_fast(row, &fast, &diag);
     const bench_request request = {.layer = row->layer,
                                    .kernel = row->kernel.kernel,
+                                   .fast = fast.kernel,
                                    .lender = lender.kernel ? lender.kernel : row->kernel.kernel,
                                    .peers = row->peers,
                                    .oracle = row->oracle,
                                    .free = contract.kernels.count ? &contract.kernels : NULL,
+                                   .stages = stages.of.kernel ? &stages.of : NULL,
                                    .dense = dense.kernel,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,
                                    .x = row->x,
                                    .seconds = row->seconds};
-    *measured = !bench_case(&request, &row->report, &diag);
-    status = *measured ? check_peers(row) : cmd_diag(row->command, &diag);
+    if (!status) {
+        *measured = !bench_case(&request, &row->report, &diag);
+        status = *measured ? check_peers(row) : cmd_diag(row->command, &diag);
+    }
+    cmd_kernel_close(&fast);
+    bench_stages_source_close(&stages);
     bench_contract_close(&contract);
     cmd_kernel_close(&dense);
     cmd_kernel_close(&lender);
@@ -136,6 +168,8 @@ static void peers_json(const bench_row *row, json_line *line) {
             continue;
         }
         json_number_in(line, "vs", peer->name, r->ms_median);
+        if (row->report.fast.timed && r->own_activation)
+            json_number_in(line, "vs_fast", peer->name, r->ms_median / row->report.fast.ms_median);
         json_number_in(line, "vs_min", peer->name, r->ms_min);
         json_text_in(line, "chosen", peer->name, r->text);
     }
@@ -185,6 +219,12 @@ static json_line row_line(const bench_row *row) {
     json_bits(&line, "bits", r->bits);
     cmd_counters_json(&row->kernel, &line);
     bench_contract_json(row, &line);
+    bench_stages_json(row, &line);
+    if (r->fast.timed) {
+        json_number(&line, "fast_ms_min", r->fast.ms_min);
+        json_number(&line, "fast_ms_median", r->fast.ms_median);
+        json_number(&line, "fast_max_error", r->fast.max_error);
+    }
     bench_dense_json(row, &line);
     peers_json(row, &line);
     return line;
@@ -255,4 +295,24 @@ void bench_row_line(const bench_row *row, report_table *table) {
         else
             report_cell(table, "%s", r->peers[i].ran ? "wrong" : "missing");
     }
+}
+
+void bench_row_fast_print(const bench_row *row) {
+    const bench_report *r = &row->report;
+    for (int i = 0; i < row->peers->count && r->fast.timed; i++) {
+        if (r->peers[i].timed && r->peers[i].own_activation)
+            cmd_print("  n = %lld: %s has an activation of its own; our fast one: %.4f ms, median %.4f, %.2fx",
+                      (long long)row->n, row->peers->list[i].name, r->fast.ms_min, r->fast.ms_median,
+                      r->peers[i].ms_median / r->fast.ms_median);
+    }
+}
+
+double bench_row_peer_ratio(const bench_row *row, int peer, bool fast, bool fastest) {
+    const bench_report *r = &row->report;
+    const bench_peer_report *of = &r->peers[peer];
+    if (!of->timed)
+        return 0;
+    fast = fast && r->fast.timed && of->own_activation;
+    return fastest ? of->ms_min / (fast ? r->fast.ms_min : r->ms_min)
+                   : of->ms_median / (fast ? r->fast.ms_median : r->ms_median);
 }

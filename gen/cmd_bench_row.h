@@ -24,6 +24,7 @@ typedef struct bench_row {
     const char *store;        /* of ffn_options */
     bool cold;
     bool contract; /* also against kernels in free order */
+    bool stages;   /* also where the time goes */
     bool dense;    /* also against the same kernel without the way past zeros */
 
     cmd_kernel kernel; /* from here on: what was measured */
@@ -43,5 +44,10 @@ bool bench_row_json(const bench_row *row);
 /* A table for `count` specs, with a column for each peer; rows are printed as they come. */
 report_table bench_row_table(const ffn_spec *specs, int count, const bench_peers *peers);
 void bench_row_line(const bench_row *row, report_table *table);
+/* A line below it where peers have activations of their own and the kernel with the cheaper one was timed too. */
+void bench_row_fast_print(const bench_row *row);
+/* A peer's time over ours, of the medians or of the fastest samples; `fast`: over that of the kernel with the cheaper
+ * activation, where the peer has one of its own. 0: the peer has no time. */
+double bench_row_peer_ratio(const bench_row *row, int peer, bool fast, bool fastest);
 
 #endif

@@ -30,7 +30,9 @@ ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag) 
     } fields[] = {{"m_block", &changed.m_block, NULL},   {"f_block", &changed.f_block, NULL},
                   {"k_block", &changed.k_block, NULL},   {"unroll", NULL, &changed.unroll},
                   {"prefetch", NULL, &changed.prefetch}, {"ahead", NULL, &changed.ahead},
-                  {"row_split", NULL, &row_split},       {"vector_bits", NULL, &changed.vector_bits}};
+                  {"row_split", NULL, &row_split},       {"vector_bits", NULL, &changed.vector_bits},
+                  {"chunk", NULL, &changed.chunk},       {"group", NULL, &changed.group},
+                  {"copy_x", NULL, &changed.copy_x}};
     for (const char *item = changes; *item;) {
         size_t length = strcspn(item, ",");
         char text[256], *value;

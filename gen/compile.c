@@ -16,6 +16,7 @@
 #include "nest.h"
 #include "object.h"
 #include "plan.h"
+#include "stages.h"
 
 #if !defined(FFNGEN_LLVM_VERSION)
 #include <llvm/Config/llvm-config.h>
@@ -44,6 +45,7 @@ typedef struct job {
     formula_graph *graph;
     ffngen_format format;
     free_order free;
+    bool count_stages;
     ffn_bytes out;
 } job;
 
@@ -56,6 +58,7 @@ static ffn_status compile(void *argument, ffn_diag *diag) {
     ir g;
     ir_begin(&g, j->isa, plan_lanes(j->plan), name);
     g.free = j->free;
+    g.count_stages = j->count_stages;
     LLVMContextSetDiagnosticHandler(g.context, ignore_diagnostic, NULL);
     nest_build(&g, j->spec, j->plan, &j->layout, j->graph);
     status = calls_go_on(diag);
@@ -111,6 +114,11 @@ ffn_status ffngen_emit(const ffn_spec *spec, const ffn_plan *plan, ffngen_format
 ffn_status free_order_image(const ffn_spec *spec, const ffn_plan *plan, const free_order *order, ffn_bytes *image,
                             ffn_diag *diag) {
     job j = {.spec = spec, .plan = plan, .format = FFNGEN_IMAGE, .free = *order};
+    return run(&j, image, diag);
+}
+
+ffn_status stages_image(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag) {
+    job j = {.spec = spec, .plan = plan, .format = FFNGEN_IMAGE, .count_stages = true};
     return run(&j, image, diag);
 }
 

@@ -2,6 +2,7 @@
 #include "ir.h"
 
 #include <llvm/Config/llvm-config.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What the code does for the CPU's checks of control flow, and its notes say: landing pads where it may be entered
@@ -77,6 +78,11 @@ LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVM
     return f;
 }
 
+void ir_cold(ir *g) {
+    enum_attribute(g, g->function, "optnone");
+    enum_attribute(g, g->function, "noinline"); /* the one is not valid without the other */
+}
+
 LLVMValueRef ir_parameter(ir *g, int32_t index, const char *name) {
     LLVMValueRef p = LLVMGetParam(g->function, (unsigned)index);
     LLVMSetValueName2(p, name, strlen(name));
@@ -127,6 +133,10 @@ LLVMValueRef ir_ceil_div(ir *g, LLVMValueRef a, int64_t b) {
 
 LLVMValueRef ir_less(ir *g, LLVMValueRef a, LLVMValueRef b) {
     return LLVMBuildICmp(g->builder, LLVMIntSLT, a, b, "");
+}
+
+LLVMValueRef ir_below(ir *g, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildICmp(g->builder, LLVMIntULT, a, b, "");
 }
 
 LLVMValueRef ir_equal(ir *g, LLVMValueRef a, LLVMValueRef b) {
@@ -227,6 +237,40 @@ LLVMValueRef ir_opaque(ir *g, LLVMValueRef value) {
     return LLVMBuildCall2(g->builder, type, same, &value, 1, "");
 }
 
+LLVMValueRef ir_ticks(ir *g) {
+    static const struct {
+        const char *code, *constraints;
+    } read[] = {
+        [FFN_ARCH_X86_64] = {"rdtsc\n\tshlq $$32, %rdx\n\torq %rdx, %rax", "={rax},~{rdx},~{flags},~{memory}"},
+        [FFN_ARCH_AARCH64] = {"mrs $0, cntvct_el0", "=r,~{memory}"},
+    };
+    const char *code = read[g->isa->arch].code, *constraints = read[g->isa->arch].constraints;
+    LLVMTypeRef type = LLVMFunctionType(g->i64, NULL, 0, 0);
+    LLVMValueRef ticks =
+        LLVMGetInlineAsm(type, code, strlen(code), constraints, strlen(constraints), 1, 0, LLVMInlineAsmDialectATT, 0);
+    return LLVMBuildCall2(g->builder, type, ticks, NULL, 0, "");
+}
+
+void ir_hide(ir *g, LLVMValueRef *values[], int32_t count) {
+    char constraints[8 * IR_HIDDEN_MAX]; /* as many results as arguments, each in the same register */
+    LLVMTypeRef types[IR_HIDDEN_MAX];
+    LLVMValueRef shown[IR_HIDDEN_MAX];
+    size_t at = 0;
+    for (int32_t i = 0; i < 2 * count; i++)
+        at += (size_t)(i < count ? snprintf(constraints + at, sizeof constraints - at, "=r,")
+                                 : snprintf(constraints + at, sizeof constraints - at, "%d,", i - count));
+    for (int32_t i = 0; i < count; i++) {
+        types[i] = LLVMTypeOf(*values[i]);
+        shown[i] = *values[i];
+    }
+    LLVMTypeRef result = count == 1 ? types[0] : LLVMStructTypeInContext(g->context, types, (unsigned)count, 0);
+    LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)count, 0);
+    LLVMValueRef same = LLVMGetInlineAsm(type, "", 0, constraints, at - 1, 0, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef hidden = LLVMBuildCall2(g->builder, type, same, shown, (unsigned)count, "");
+    for (int32_t i = 0; i < count; i++)
+        *values[i] = count == 1 ? hidden : LLVMBuildExtractValue(g->builder, hidden, (unsigned)i, "");
+}
+
 void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count) {
     int64_t done = 0;
     for (int64_t size = 16; size > 0; size /= 2) {
@@ -255,12 +299,21 @@ ir_loop ir_loop_begin(ir *g, LLVMValueRef begin, LLVMValueRef end, LLVMValueRef 
     return loop;
 }
 
-void ir_loop_end(ir *g, const ir_loop *loop) {
+static void end_loop(ir *g, const ir_loop *loop, LLVMValueRef next) {
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
-    LLVMValueRef next = ir_add(g, loop->i, loop->step);
     LLVMAddIncoming(loop->i, &next, &latch, 1);
     LLVMBuildBr(g->builder, loop->head);
     LLVMPositionBuilderAtEnd(g->builder, loop->exit);
+}
+
+void ir_loop_end(ir *g, const ir_loop *loop) {
+    LLVMValueRef next = ir_add(g, loop->i, loop->step);
+    ir_hide(g, (LLVMValueRef *[]){&next}, 1);
+    end_loop(g, loop, next);
+}
+
+void ir_loop_end_over_arrays(ir *g, const ir_loop *loop) {
+    end_loop(g, loop, ir_add(g, loop->i, loop->step));
 }
 
 ir_if ir_if_begin(ir *g, LLVMValueRef condition, const char *name) {

@@ -21,6 +21,7 @@ typedef struct ir {
     LLVMTypeRef vector, word_vector; /* `lanes` of f32, of i32 */
     LLVMValueRef function;           /* the one under construction */
     free_order free;                 /* all 0: the contract's order (free_order.h) */
+    bool count_stages;               /* stages.h */
 } ir;
 
 typedef enum ir_linkage { IR_ENTRY, IR_INTERNAL } ir_linkage;
@@ -32,6 +33,9 @@ void ir_end(ir *g);
 /* Adds a function with the attributes every kernel needs and leaves the builder in its entry block. */
 LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVMTypeRef *parameters, int32_t count,
                          ir_linkage linkage);
+/* The function under construction runs so rarely that its code may be slow: it is compiled in a third of the time. For
+ * control alone: no vector goes through it. */
+void ir_cold(ir *g);
 LLVMValueRef ir_parameter(ir *g, int32_t index, const char *name);
 LLVMValueRef ir_call(ir *g, LLVMValueRef function, const LLVMValueRef *arguments, int32_t count);
 void ir_return(ir *g);
@@ -45,6 +49,7 @@ LLVMValueRef ir_rem(ir *g, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef ir_ceil_div(ir *g, LLVMValueRef a, int64_t b);
 LLVMValueRef ir_min(ir *g, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef ir_less(ir *g, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef ir_below(ir *g, LLVMValueRef a, LLVMValueRef b); /* of pointers */
 LLVMValueRef ir_equal(ir *g, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef ir_select(ir *g, LLVMValueRef condition, LLVMValueRef a, LLVMValueRef b);
 
@@ -70,6 +75,13 @@ void ir_prefetch(ir *g, LLVMValueRef pointer, ir_cache cache);
 void ir_pin_loads(ir *g);
 /* No instruction: the same i64, but nothing derived from it can be computed before this point and kept in registers. */
 LLVMValueRef ir_opaque(ir *g, LLVMValueRef value);
+/* The CPU's counter of time, an i64 of a constant rate; what stands before it in the code is before it. */
+LLVMValueRef ir_ticks(ir *g);
+/* No instruction: the same values (i64 or pointers, at most IR_HIDDEN_MAX), of which LLVM does not see what they were
+ * made from. What a loop moves, hidden at the end of its body, is moved as it is written: nothing there for loop
+ * strength reduction, which takes a fifth of the time and makes worse addresses for many rows at constant distances. */
+enum { IR_HIDDEN_MAX = 16 };
+void ir_hide(ir *g, LLVMValueRef *values[], int32_t count);
 /* Copies a constant number of floats (0 .. 16) through registers. */
 void ir_copy_floats(ir *g, LLVMValueRef to, LLVMValueRef from, int64_t count);
 
@@ -79,7 +91,9 @@ typedef struct ir_loop {
     LLVMValueRef i, step;
 } ir_loop;
 ir_loop ir_loop_begin(ir *g, LLVMValueRef begin, LLVMValueRef end, LLVMValueRef step, const char *name);
-void ir_loop_end(ir *g, const ir_loop *loop);
+void ir_loop_end(ir *g, const ir_loop *loop); /* hides i */
+/* For a short loop over arrays: LLVM may make pointers of i where that saves an instruction. */
+void ir_loop_end_over_arrays(ir *g, const ir_loop *loop);
 
 typedef struct ir_if {
     LLVMBasicBlockRef exit;

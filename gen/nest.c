@@ -16,6 +16,8 @@ static void entry_function(nest *n, image_entry entry, const LLVMTypeRef *types,
     char name[SYMBOL_BYTES];
     symbol_name(n->spec, n->plan, (int)entry, name);
     ir_function(n->g, name, n->g->void_type, types, count, IR_ENTRY);
+    if (n->cold && entry != IMAGE_ACTIVATE)
+        ir_cold(n->g);
 }
 
 /* Where the chains of a call start does not change during it. */
@@ -167,7 +169,7 @@ static void build_activate_entry(nest *n) {
     LLVMValueRef second = n->gated ? ir_load(g, g->vector, ir_at(g, up, loop.i), 4) : NULL;
     LLVMValueRef to = ir_at(g, out, loop.i);
     ir_store(g, formula_ir(g, n->graph, first, second), to, 4);
-    ir_loop_end(g, &loop);
+    ir_loop_end_over_arrays(g, &loop);
     /* The rest, one at a time: every lane computes it, one is kept. */
     ir_loop tail = ir_loop_begin(g, whole, count, one, "tail");
     first = ir_broadcast(g, ir_at(g, gate, tail.i));
@@ -175,7 +177,7 @@ static void build_activate_entry(nest *n) {
     LLVMValueRef value = formula_ir(g, n->graph, first, second);
     to = ir_at(g, out, tail.i);
     ir_store(g, LLVMBuildExtractElement(g->builder, value, LLVMConstInt(g->i32, 0, 0), ""), to, 4);
-    ir_loop_end(g, &tail);
+    ir_loop_end_over_arrays(g, &tail);
     ir_return(g);
 }
 
@@ -196,6 +198,7 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
                          .chains = plan_chains(spec->d_model)};
     if (g->free.sums) /* no chains that are planes in memory, and -0 may leave */
         n.expand.chains = n.contract.chains = 1;
+    n.cold = n.expand.chains == 1 && n.contract.chains == 1;
     n.contract.add_zero = n.contract.chains == 1 && !g->free.sums;
     n.contract.fetch_soon = n.contract.chains == 1;
     n.expand.fetch_soon = n.expand.chains == 1 && plan->k_block < spec->d_model; /* partial sums wait in the h block */

@@ -7,12 +7,27 @@
 #include <string.h>
 
 #include "formula_ir.h"
+#include "stages.h"
 
 /* An activation of at most this many operations is applied by the tiles, in registers. */
 #define CHEAP_NODES 8
 
 bool nest_tiles_activate(const nest *n) {
-    return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 && n->plan->k_block >= n->spec->d_model;
+    return !n->gated && n->graph->count <= CHEAP_NODES && n->expand.chains == 1 &&
+           n->plan->k_block >= n->spec->d_model && !plan_chunk(n->plan, n->expand.chains, n->spec->d_model);
+}
+
+/* A call whose time is that of one part of the kernel, where it is counted (stages.h). */
+static LLVMValueRef counted_call(nest *n, stages_counter part, LLVMValueRef scratch, LLVMValueRef function,
+                                 const LLVMValueRef *arguments, int32_t count) {
+    ir *g = n->g;
+    LLVMValueRef begin = g->count_stages ? ir_ticks(g) : NULL, result = ir_call(g, function, arguments, count);
+    if (!begin)
+        return result;
+    LLVMValueRef spent = LLVMBuildSub(g->builder, ir_ticks(g), begin, "");
+    LLVMValueRef counter = ir_at_bytes(g, scratch, n->scratch.bytes + (int64_t)part * (int64_t)sizeof(uint64_t));
+    ir_store(g, LLVMBuildAdd(g->builder, ir_load(g, g->i64, counter, 8), spent, ""), counter, 8);
+    return result;
 }
 
 /* activate(h, ldh, g, ldg, rows, columns): h = act(h), or phi(g, h), in place; columns are whole vectors. */
@@ -29,7 +44,7 @@ static void build_activate(nest *n) {
     LLVMValueRef at = ir_at(g, h_row, column.i), up = ir_load(g, g->vector, at, 4);
     LLVMValueRef first = n->gated ? ir_load(g, g->vector, ir_at(g, g_row, column.i), 4) : up;
     ir_store(g, formula_ir(g, n->graph, first, up), at, 4);
-    ir_loop_end(g, &column);
+    ir_loop_end_over_arrays(g, &column);
     ir_loop_end(g, &row);
     ir_return(g);
 }
@@ -45,10 +60,10 @@ static void build_start_chains(nest *n) {
     ir_loop copy = ir_loop_begin(g, ir_int(g, 0), columns, step, "bias");
     LLVMValueRef to = ir_at(g, start, copy.i);
     ir_store(g, ir_load(g, g->vector, ir_at(g, bias, copy.i), 4), to, 4);
-    ir_loop_end(g, &copy);
+    ir_loop_end_over_arrays(g, &copy);
     ir_loop zero = ir_loop_begin(g, columns, ir_mul(g, chains, columns), step, "zero");
     ir_store(g, LLVMConstNull(g->vector), ir_at(g, start, zero.i), 4);
-    ir_loop_end(g, &zero);
+    ir_loop_end_over_arrays(g, &zero);
     ir_return(g);
 }
 
@@ -93,7 +108,7 @@ static void sum_chains(nest *n, const stage *s, LLVMValueRef chains, LLVMValueRe
     ir_loop_end(g, &row);
 }
 
-/* One matrix of the expand stage over one group of panels and one k block. */
+/* One matrix of the expand stage over one group of panels and one k block; x starts at term k. */
 typedef struct expand_call {
     LLVMValueRef x, ldx, packed, scratch, rows, panel, panels, k, k_count;
 } expand_call;
@@ -128,7 +143,7 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
                       column);
     }
     LLVMValueRef arguments[SWEEP_PARAMETERS] = {
-        [SWEEP_A] = ir_at(g, c->x, c->k),
+        [SWEEP_A] = c->x,
         [SWEEP_LDA] = c->ldx,
         [SWEEP_B] = nest_expand_weights(n, c->packed, gate, c->panel, c->k),
         [SWEEP_C] = target,
@@ -140,10 +155,28 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
         [SWEEP_K] = c->k_count,
         [SWEEP_NEXT] = next,
     };
-    ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
+    counted_call(n, STAGES_EXPAND, c->scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     if (s->chains > 1) /* such a stage has no k blocks: the sums are complete */
         sum_chains(n, s, nest_scratch(n, c->scratch, n->scratch.expand_chains), out, ldo, c->rows, c->panel, c->panels,
                    FFN_PANEL);
+}
+
+/* Terms k .. k + k_count - 1 of the rows of x into scratch. */
+static void copy_x(nest *n, LLVMValueRef x, LLVMValueRef ldx, LLVMValueRef k, LLVMValueRef k_count, LLVMValueRef rows,
+                   LLVMValueRef scratch) {
+    ir *g = n->g;
+    LLVMValueRef to = nest_scratch(n, scratch, n->scratch.x), lanes = ir_int(g, g->lanes);
+    LLVMValueRef vectors = ir_sub(g, k_count, ir_rem(g, k_count, lanes));
+    ir_loop row = ir_loop_begin(g, ir_int(g, 0), rows, ir_int(g, 1), "copy_x");
+    LLVMValueRef source = ir_at(g, ir_at(g, x, ir_mul(g, row.i, ldx)), k);
+    LLVMValueRef target = ir_at(g, to, ir_mul(g, row.i, ir_int(g, n->scratch.x_stride)));
+    ir_loop vector = ir_loop_begin(g, ir_int(g, 0), vectors, lanes, "vector");
+    ir_store(g, ir_load(g, g->vector, ir_at(g, source, vector.i), 4), ir_at(g, target, vector.i), 4);
+    ir_loop_end(g, &vector);
+    ir_loop rest = ir_loop_begin(g, vectors, k_count, ir_int(g, 1), "rest");
+    ir_store(g, ir_load(g, g->f32, ir_at(g, source, rest.i), 4), ir_at(g, target, rest.i), 4);
+    ir_loop_end(g, &rest);
+    ir_loop_end(g, &row);
 }
 
 /* expand_block(x, ldx, packed, h, ldh, scratch, rows, first panel, panels, after): h of these rows and panels; column 0
@@ -153,6 +186,8 @@ static void build_expand_block(nest *n) {
     LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
                            g->pointer, g->i64, g->i64,     g->i64,     g->pointer};
     n->expand_block = ir_function(g, "expand_block", g->void_type, types, 10, IR_INTERNAL);
+    if (n->cold && !n->plan->copy_x)
+        ir_cold(g);
     LLVMValueRef x = ir_parameter(g, 0, "x"), ldx = ir_parameter(g, 1, "ldx"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef h = ir_parameter(g, 3, "h"), ldh = ir_parameter(g, 4, "ldh"), scratch = ir_parameter(g, 5, "scratch");
     LLVMValueRef rows = ir_parameter(g, 6, "rows"), first = ir_parameter(g, 7, "first");
@@ -165,10 +200,16 @@ static void build_expand_block(nest *n) {
     LLVMValueRef last_k = ir_less(g, k_left, ir_int(g, k_block + 1));
     LLVMValueRef next_k = nest_expand_weights(n, packed, n->gated, first, ir_add(g, k.i, ir_int(g, k_block)));
     LLVMValueRef after_groups = ir_select(g, last_k, after, next_k);
+    LLVMValueRef k_count = ir_min(g, ir_int(g, k_block), k_left), x_block = ir_at(g, x, k.i);
+    if (n->plan->copy_x) {
+        copy_x(n, x, ldx, k.i, k_count, rows, scratch);
+        x_block = nest_scratch(n, scratch, n->scratch.x);
+        ldx = ir_int(g, n->scratch.x_stride);
+    }
     ir_loop group = ir_loop_begin(g, ir_int(g, 0), panels, ir_int(g, n->group), "group");
     LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL)), panel = ir_add(g, first, group.i);
     LLVMValueRef left = ir_sub(g, panels, group.i), last_group = ir_less(g, left, ir_int(g, n->group + 1));
-    expand_call call = {.x = x,
+    expand_call call = {.x = x_block,
                         .ldx = ldx,
                         .packed = packed,
                         .scratch = scratch,
@@ -176,7 +217,7 @@ static void build_expand_block(nest *n) {
                         .panel = panel,
                         .panels = ir_min(g, ir_int(g, n->group), left),
                         .k = k.i,
-                        .k_count = ir_min(g, ir_int(g, k_block), k_left)};
+                        .k_count = k_count};
     LLVMValueRef next_group = nest_expand_weights(n, packed, n->gated, ir_add(g, panel, ir_int(g, n->group)), k.i);
     LLVMValueRef next = ir_select(g, last_group, after_groups, next_group);
     if (n->gated) {
@@ -192,7 +233,7 @@ static void build_expand_block(nest *n) {
                                     ldg,
                                     rows,
                                     ir_mul(g, call.panels, ir_int(g, FFN_PANEL))};
-        ir_call(g, n->activate, arguments, 6);
+        counted_call(n, STAGES_ACTIVATE, scratch, n->activate, arguments, 6);
         ir_if_end(g, &complete);
     }
     ir_loop_end(g, &group);
@@ -213,14 +254,14 @@ static void copy_ragged(nest *n, LLVMValueRef to, LLVMValueRef ld_to, LLVMValueR
 /* The sweep of the contract stage over the panels that `sweep` names: by the list of columns (`found` of them; -1: none
  * was made), or group by group over all terms. Only the caller of the dense one knows what runs next. */
 typedef struct contract_call {
-    LLVMValueRef found, list;
+    LLVMValueRef scratch, found, list;
     LLVMValueRef arguments[SWEEP_PARAMETERS];
 } contract_call;
 
 static void find_columns(nest *n, contract_call *c, LLVMValueRef packed) {
     const LLVMValueRef *of = c->arguments;
     LLVMValueRef arguments[] = {of[SWEEP_A], of[SWEEP_LDA], of[SWEEP_ROWS], of[SWEEP_K], packed, c->list};
-    c->found = n->sparse.wanted ? ir_call(n->g, n->sparse.find, arguments, 6) : NULL;
+    c->found = n->sparse.wanted ? counted_call(n, STAGES_CONTRACT, c->scratch, n->sparse.find, arguments, 6) : NULL;
 }
 
 static ir_if dense_begin(nest *n, const contract_call *c) {
@@ -241,9 +282,9 @@ static void sweep_list(nest *n, const contract_call *c) {
     memcpy(arguments, c->arguments, sizeof arguments);
     arguments[SWEEP_K] = c->found;
     arguments[SWEEP_NEXT] = c->list;
-    ir_if sparse = ir_if_begin(g, ir_less(g, ir_int(g, -1), c->found), "sparse");
-    ir_call(g, n->sparse.sweep, arguments, SWEEP_PARAMETERS);
-    ir_if_end(g, &sparse);
+    ir_if listed = ir_if_begin(g, ir_less(g, ir_int(g, -1), c->found), "listed");
+    counted_call(n, STAGES_CONTRACT, c->scratch, n->sparse.sweep, arguments, SWEEP_PARAMETERS);
+    ir_if_end(g, &listed);
 }
 
 /* contract_block(h, ldh, packed, f, k, y, ldy, scratch, rows, first panel, panels, after): y of these rows and panels
@@ -256,6 +297,8 @@ static void build_contract_block(nest *n) {
     LLVMTypeRef types[] = {g->pointer, g->i64,     g->pointer, g->i64, g->i64, g->pointer,
                            g->i64,     g->pointer, g->i64,     g->i64, g->i64, g->pointer};
     n->contract_block = ir_function(g, "contract_block", g->void_type, types, 12, IR_INTERNAL);
+    if (n->cold && n->spec->d_model % FFN_PANEL == 0) /* else it copies the last panel of y as well */
+        ir_cold(g);
     LLVMValueRef h = ir_parameter(g, 0, "h"), ldh = ir_parameter(g, 1, "ldh"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef f = ir_parameter(g, 3, "f"), k = ir_parameter(g, 4, "k"), y = ir_parameter(g, 5, "y");
     LLVMValueRef ldy = ir_parameter(g, 6, "ldy"), scratch = ir_parameter(g, 7, "scratch"),
@@ -265,7 +308,8 @@ static void build_contract_block(nest *n) {
 
     LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0));
     LLVMValueRef end = ir_add(g, first, panels);
-    contract_call call = {.list = nest_scratch(n, scratch, n->scratch.list),
+    contract_call call = {.scratch = scratch,
+                          .list = nest_scratch(n, scratch, n->scratch.list),
                           .arguments = {[SWEEP_A] = h, [SWEEP_LDA] = ldh, [SWEEP_ROWS] = rows, [SWEEP_K] = k}};
     LLVMValueRef *arguments = call.arguments;
     bool chained = s->chains > 1;
@@ -290,7 +334,7 @@ static void build_contract_block(nest *n) {
     arguments[SWEEP_C] = ir_at(g, out, column);
     arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
     arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, full_end, group.i));
-    ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
+    counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     ir_loop_end(g, &group);
     dense_end(n, &all_terms);
     if (n->sparse.wanted) {
@@ -317,7 +361,7 @@ static void build_contract_block(nest *n) {
         arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld);
         arguments[SWEEP_PANELS] = ir_int(g, 1);
         ir_if last_terms = dense_begin(n, &call);
-        ir_call(g, s->sweep, arguments, SWEEP_PARAMETERS);
+        counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
         dense_end(n, &last_terms);
         sweep_list(n, &call);
         copy_ragged(n, target, ldy, staged, ld, rows);

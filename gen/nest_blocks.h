@@ -14,6 +14,7 @@ typedef struct nest {
     const formula_graph *graph;
     plan_scratch scratch;
     bool gated;
+    bool cold;     /* no stage has chains: vectors go through tiles and activation alone, the rest is control */
     int64_t group; /* panels that pass through the row tiles together */
     stage expand, contract;
     sparse sparse; /* of the contract stage */

@@ -19,7 +19,8 @@ typedef struct page_ratio {
     double mean, least; /* peer's median time over the kernel's: geometric mean, least */
 } page_ratio;
 
-/* Of the rows with this n and so many threads, 0: any. `peer` NULL: the fastest one of each row. */
-page_ratio page_ratio_of(const struct cJSON *rows, const char *peer, int n, int threads);
+/* Of the rows with this n and so many threads, 0: any. `peer` NULL: the one that comes nearest in each row.
+ * `fast`: where a peer has an activation of its own, over the kernel with the cheaper one ("vs_fast" of a row). */
+page_ratio page_ratio_of(const struct cJSON *rows, const char *peer, int n, int threads, bool fast);
 
 #endif

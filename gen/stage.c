@@ -2,13 +2,23 @@
 #include "stage.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* One or two rows leave a core waiting for the weights, and its own prefetchers follow this many streams side by side
+ * best alone. */
+enum { FEW_ROWS = 2, OWN_STREAMS = 3 };
+
+/* A turn that leaves a rest needs a second loop, and registers for it: not with more terms than this. */
+#define REST_UNROLL 4
 
 typedef struct sweep {
     ir *g;
     const stage *stage;
     const ffn_plan *plan;
+    int64_t chunk; /* terms that all row tiles take before the next ones; 0: all */
     LLVMValueRef tiles[FFN_TILES_MAX];
     int32_t chains_at_once[FFN_TILES_MAX];
+    bool fetches[FFN_TILES_MAX]; /* the next panels */
     int32_t prefetch;
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
@@ -65,7 +75,7 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
         if (at_once > 1) {
             arguments[TILE_TAIL] = ir_sub(g, more, ir_int(g, first));
             count = TILE_TAIL + 1;
-        } else if (w->prefetch) {
+        } else if (w->fetches[i]) {
             arguments[TILE_NEXT] = next;
             arguments[TILE_NEXT_STEP] = ir_mul(g, w->next_step, ir_int(g, w->plan->tiles[i].panels));
             count = TILE_NEXT_STEP + 1;
@@ -112,14 +122,10 @@ LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *paramet
     return function;
 }
 
-static void build_sweep(sweep *w, stage *s) {
+/* The row tiles of the block over the terms that w->p says. `after` is the C of what runs when they are done. */
+static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     ir *g = w->g;
     const ffn_plan *plan = w->plan;
-    LLVMValueRef table = height_table(g, s, plan);
-    char name[64];
-    snprintf(name, sizeof name, "%s_sweep", s->name);
-    s->sweep = stage_sweep_function(g, name, w->p);
-
     /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
     LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
     w->part = ir_div(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
@@ -130,16 +136,14 @@ static void build_sweep(sweep *w, stage *s) {
     LLVMBasicBlockRef head = ir_block(g, "row"), body = ir_block(g, "body"), done = ir_block(g, "done");
     LLVMBuildBr(g->builder, head);
     LLVMPositionBuilderAtEnd(g->builder, head);
-    LLVMValueRef row = LLVMBuildPhi(g->builder, g->i64, "row");
+    LLVMValueRef row = LLVMBuildPhi(g->builder, g->i64, "row"), index = LLVMBuildPhi(g->builder, g->i64, "index");
     LLVMBuildCondBr(g->builder, ir_less(g, row, w->p[SWEEP_ROWS]), body, done);
     LLVMPositionBuilderAtEnd(g->builder, body);
-    LLVMValueRef row_parts = ir_mul(g, ir_div(g, row, ir_int(g, plan->tiles[0].mr)), ir_int(g, plan_group(plan)));
-    LLVMValueRef fetched = ir_mul(g, row_parts, w->part);
+    LLVMValueRef fetched = ir_mul(g, ir_mul(g, index, ir_int(g, plan_group(plan))), w->part);
     w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
     LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
     LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
-    LLVMValueRef group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
-    w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])), group);
+    w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])), after);
     for (int32_t i = 0; i < plan->tile_count; i++) {
         if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
             continue;
@@ -147,11 +151,44 @@ static void build_sweep(sweep *w, stage *s) {
         row_tile(w, i, row);
         ir_if_end(g, &height);
     }
-    LLVMValueRef zero = ir_int(g, 0);
+    LLVMValueRef zero = ir_int(g, 0), next_index = ir_add(g, index, ir_int(g, 1));
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
     LLVMBuildBr(g->builder, head);
     LLVMAddIncoming(row, (LLVMValueRef[]){zero, below}, (LLVMBasicBlockRef[]){entry, latch}, 2);
+    LLVMAddIncoming(index, (LLVMValueRef[]){zero, next_index}, (LLVMBasicBlockRef[]){entry, latch}, 2);
     LLVMPositionBuilderAtEnd(g->builder, done);
+}
+
+/* One chunk of terms after the other: the panels of a chunk stay in L1 from one row tile to the next, and what is
+ * prefetched goes on where the panels do. */
+static void sweep_chunks(sweep *w, LLVMValueRef table, LLVMValueRef after) {
+    ir *g = w->g;
+    LLVMValueRef whole[SWEEP_PARAMETERS], chunk = ir_int(g, w->chunk), line = ir_int(g, FFN_PANEL);
+    memcpy(whole, w->p, sizeof whole);
+    ir_loop k = ir_loop_begin(g, ir_int(g, 0), whole[SWEEP_K], chunk, "chunk");
+    LLVMValueRef left = ir_sub(g, whole[SWEEP_K], k.i), first = ir_equal(g, k.i, ir_int(g, 0));
+    LLVMValueRef last = ir_less(g, left, ir_int(g, w->chunk + 1));
+    w->p[SWEEP_A] = ir_at(g, whole[SWEEP_A], k.i);
+    w->p[SWEEP_B] = ir_at(g, whole[SWEEP_B], ir_mul(g, k.i, line));
+    w->p[SWEEP_INIT] = ir_select(g, first, whole[SWEEP_INIT], whole[SWEEP_C]);
+    w->p[SWEEP_LDI] = ir_select(g, first, whole[SWEEP_LDI], whole[SWEEP_LDC]);
+    w->p[SWEEP_K] = ir_min(g, chunk, left);
+    w->p[SWEEP_NEXT] = ir_select(g, last, whole[SWEEP_NEXT], ir_at_const(g, w->p[SWEEP_B], w->chunk * FFN_PANEL));
+    sweep_rows(w, table, ir_select(g, last, after, whole[SWEEP_C]));
+    ir_loop_end(g, &k);
+}
+
+static void build_sweep(sweep *w, stage *s) {
+    ir *g = w->g;
+    LLVMValueRef table = height_table(g, s, w->plan);
+    char name[64];
+    snprintf(name, sizeof name, "%s_sweep", s->name);
+    s->sweep = stage_sweep_function(g, name, w->p);
+    LLVMValueRef next_group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
+    if (w->chunk)
+        sweep_chunks(w, table, next_group);
+    else
+        sweep_rows(w, table, next_group);
     ir_return(g);
 }
 
@@ -168,11 +205,14 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
     /* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers.
      */
     int32_t unroll = plan->unroll / s->chains > 0 ? plan->unroll / s->chains : 1;
+    while (unroll > REST_UNROLL && s->terms % ((int64_t)unroll * s->chains))
+        unroll /= 2;
     unroll = unroll < g->free.sums ? g->free.sums : unroll;
     /* Blocks of a sum start at multiples of a panel, so only the last can be no multiple of a turn. */
     int64_t turn = (int64_t)unroll * s->chains;
     bool whole_turns = s->terms % turn == 0 && FFN_PANEL % turn == 0;
     sweep w = {.g = g, .stage = s, .plan = plan, .prefetch = s->chains > 1 ? 0 : plan->prefetch};
+    w.chunk = plan_chunk(plan, s->chains, s->terms);
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
         if (tile.panels * FFN_PANEL > s->columns)
@@ -190,13 +230,17 @@ void stage_build(ir *g, stage *s, const ffn_plan *plan) {
             .plane_stride = s->columns,
             .unroll = unroll,
             .whole_turns = whole_turns,
-            .prefetch = w.prefetch * tile.panels < most_lines ? w.prefetch * tile.panels : most_lines,
+            .prefetch = tile.mr <= FEW_ROWS && tile.panels >= OWN_STREAMS ? 0
+                        : w.prefetch * tile.panels < most_lines           ? w.prefetch * tile.panels
+                                                                          : most_lines,
             .streams = group,
+            .prefetch_to = w.chunk ? IR_CACHE_1 : IR_CACHE_2,
             .ahead = plan->ahead,
             .fetch_soon = s->fetch_soon,
             .add_zero = s->add_zero,
             .activation = s->activation,
         };
+        w.fetches[i] = shape.prefetch > 0;
         char name[64];
         snprintf(name, sizeof name, "%s_tile_%dx%d", s->name, tile.mr, tile.panels);
         w.tiles[i] = tile_function(g, name, &shape);

@@ -44,7 +44,7 @@ static int64_t c_offset(const tile *t, int32_t v) {
 /* What moves through a loop: pointers into A, one for every ROWS_PER_POINTER rows (the others are one addressing mode
  * away, so that many rows need few registers), the place in the panel, and what to prefetch. */
 typedef struct cursor {
-    LLVMValueRef k, a[ROWS_MAX / ROWS_PER_POINTER + 1], b, next;
+    LLVMValueRef a[ROWS_MAX / ROWS_PER_POINTER + 1], b, next;
 } cursor;
 
 static LLVMValueRef row_of(tile *t, const cursor *at, int32_t r) {
@@ -76,25 +76,28 @@ static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int
     }
 }
 
-/* The hot loop: on to `end` terms of A, `unroll` terms of each chain in a turn. */
-static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_t unroll, const char *name) {
+/* The hot loop: on to `end` in row 0 of A, `unroll` terms of each chain in a turn. `sure`: there is a turn at least. */
+static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_t unroll, bool sure, const char *name) {
     ir *g = t->g;
     const tile_shape *s = t->shape;
     int32_t pointers = (s->mr + ROWS_PER_POINTER - 1) / ROWS_PER_POINTER;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder), head = ir_block(g, name), exit = ir_block(g, "done");
     /* Tested at the top once, then at the bottom: the accumulators never move. */
-    LLVMBuildCondBr(g->builder, ir_less(g, at->k, end), head, exit);
+    if (sure)
+        LLVMBuildBr(g->builder, head);
+    else
+        LLVMBuildCondBr(g->builder, ir_below(g, at->a[0], end), head, exit);
     LLVMPositionBuilderAtEnd(g->builder, head);
 
     /* Values carried by the loop, each a phi: the cursor's, then the accumulators. */
     LLVMValueRef *from[CARRIED_MAX], in[CARRIED_MAX], skipped[CARRIED_MAX];
     int32_t count = 0;
-    from[count++] = &at->k;
     from[count++] = &at->b;
     for (int32_t i = 0; i < pointers; i++)
         from[count++] = &at->a[i];
     if (at->next)
         from[count++] = &at->next;
+    const int32_t moved = count;
     for (int32_t c = 0; c < held(s); c++)
         for (int32_t r = 0; r < s->mr; r++)
             for (int32_t v = 0; v < t->vectors; v++)
@@ -106,7 +109,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
 
     for (int32_t line = 0; at->next && line < s->prefetch; line++)
         for (int32_t p = 0; p < s->streams; p++)
-            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), IR_CACHE_2);
+            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), s->prefetch_to);
     for (int32_t line = 0; s->ahead && line < unroll * s->k_step; line++)
         for (int32_t p = 0; p < s->panels; p++)
             ir_prefetch(g, ir_at_const(g, at->b, p * s->panel_stride + (int64_t)(s->ahead + line) * FFN_PANEL),
@@ -115,19 +118,21 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         for (int32_t c = 0; c < s->chains; c++)
             step(t, acc, s->sums > 1 ? u % s->sums : c, at, (int64_t)u * s->k_step + c);
     int64_t terms = (int64_t)unroll * s->k_step;
-    at->k = ir_add(g, at->k, ir_int(g, terms));
     at->b = ir_at_const(g, at->b, terms * FFN_PANEL);
     for (int32_t i = 0; i < pointers; i++)
         at->a[i] = ir_at_const(g, at->a[i], terms);
     if (at->next)
         at->next = ir_at(g, at->next, t->p[TILE_NEXT_STEP]);
+    ir_hide(g, from, moved);
 
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder), sources[] = {before, latch};
-    LLVMBuildCondBr(g->builder, ir_less(g, at->k, end), head, exit);
+    LLVMBuildCondBr(g->builder, ir_below(g, at->a[0], end), head, exit);
     LLVMPositionBuilderAtEnd(g->builder, exit);
     for (int32_t i = 0; i < count; i++) {
         LLVMValueRef values[] = {skipped[i], *from[i]};
         LLVMAddIncoming(in[i], values, sources, 2);
+        if (sure)
+            continue;
         *from[i] = LLVMBuildPhi(g->builder, LLVMTypeOf(skipped[i]), "");
         LLVMAddIncoming(*from[i], values, sources, 2);
     }
@@ -202,16 +207,17 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
         }
 
     begin_sums(&t, acc);
-    cursor at = {.k = ir_int(g, 0), .b = t.p[TILE_B], .next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
+    cursor at = {.b = t.p[TILE_B], .next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
     for (int32_t r = 0; r < shape->mr; r += ROWS_PER_POINTER)
         at.a[r / ROWS_PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
     LLVMValueRef end = ir_mul(g, t.p[TILE_K], ir_int(g, shape->k_step));
     LLVMValueRef turns =
         ir_mul(g, ir_div(g, t.p[TILE_K], ir_int(g, shape->unroll)), ir_int(g, (int64_t)shape->unroll * shape->k_step));
-    loop(&t, acc, &at, turns, shape->unroll, "hot");
+    LLVMValueRef last_turn = ir_at(g, t.p[TILE_A], turns), last = ir_at(g, t.p[TILE_A], end);
+    loop(&t, acc, &at, last_turn, shape->unroll, shape->whole_turns, "hot");
     at.next = NULL;
     if (!shape->whole_turns)
-        loop(&t, acc, &at, end, 1, "rest");
+        loop(&t, acc, &at, last, 1, false, "rest");
     if (shape->chains > 1)
         tails(&t, acc, &at);
     end_sums(&t, acc);

@@ -20,6 +20,7 @@ typedef struct tile_shape {
     bool whole_turns;                /* the terms are always a multiple of unroll: no loop for the rest */
     int32_t prefetch;                /* lines of each next panel fetched in one turn; 0: none */
     int32_t streams;                 /* next panels that are fetched side by side: memory likes several streams */
+    ir_cache prefetch_to;            /* L1 where what is fetched is used soon and fits there */
     int32_t ahead;                   /* lines ahead of its own place in B that a tile prefetches; 0: it does not */
     bool fetch_soon;                 /* C comes from beyond the second-level cache: use TILE_SOON */
     bool add_zero;                   /* the last addition of +0 before y is stored */

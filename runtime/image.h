@@ -8,7 +8,7 @@
 #include "ffn.h"
 
 #define IMAGE_MAGIC "FFNIMAGE"
-#define IMAGE_VERSION 3
+#define IMAGE_VERSION 4
 #define IMAGE_ALIGN 4096
 #define IMAGE_SCRATCH_BYTES_MAX (UINT64_C(1) << 40) /* more cannot be meant */
 

@@ -48,11 +48,15 @@ int32_t plan_tile_registers(int32_t lanes, ffn_tile tile, int32_t chains_at_once
 }
 
 int32_t plan_group(const ffn_plan *plan) {
-    int32_t group = 1;
+    int32_t group = plan->group > 1 ? plan->group : 1;
     for (int32_t i = 0; i < plan->tile_count; i++)
         if (plan->tiles[i].panels > group)
             group = plan->tiles[i].panels;
     return group;
+}
+
+int64_t plan_chunk(const ffn_plan *plan, int32_t chains, int64_t terms) {
+    return chains == 1 && plan->chunk < terms ? plan->chunk : 0;
 }
 
 /* Twelfths of a cycle that a tile takes for one k and one panel: bound by FMA latency, by the two FMA pipes or by the
@@ -102,12 +106,15 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     int64_t up_columns = ceil_div(spec->d_ff, FFN_PANEL) * FFN_PANEL;
     int64_t down_columns = ceil_div(spec->d_model, FFN_PANEL) * FFN_PANEL;
     int64_t rows = plan->m_block, at = 0;
+    int64_t k_block = up == 1 && plan->k_block < spec->d_model ? plan->k_block : spec->d_model;
     memset(scratch, 0, sizeof *scratch);
     int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
     scratch->hidden_stride = block + FFN_PANEL;
+    scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
         int64_t *offset, floats;
     } parts[] = {
+        {&scratch->x, plan->copy_x ? rows * scratch->x_stride : 0},
         {&scratch->hidden, rows * scratch->hidden_stride},
         {&scratch->gate, ffn_spec_gated(spec) ? rows * scratch->hidden_stride : 0},
         {&scratch->expand_chains, up > 1 ? rows * up * up_columns : 0},
@@ -186,6 +193,9 @@ ffn_status plan_check_fields(const ffn_spec *spec, const ffn_plan *plan, ffn_dia
         {"prefetch", plan->prefetch, 0, plan->unroll, 1},
         {"ahead", plan->ahead, 0, PLAN_AHEAD_MAX, 1},
         {"row_split", (int64_t)plan->row_split, 0, FFN_ROW_SPLITS - 1, 1},
+        {"chunk", plan->chunk, 0, PLAN_CHUNK_MAX, FFN_PANEL},
+        {"group", plan->group, 0, PLAN_GROUP_MAX, 1},
+        {"copy_x", plan->copy_x, 0, 1, 1},
         {"tile_count", plan->tile_count, 1, FFN_TILES_MAX, 1},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

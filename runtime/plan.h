@@ -9,6 +9,8 @@
 #define PLAN_PANELS_MAX 8
 #define PLAN_UNROLL_MAX 8
 #define PLAN_AHEAD_MAX 256
+#define PLAN_CHUNK_MAX 65536
+#define PLAN_GROUP_MAX 16
 #define PLAN_M_BLOCK_MAX 4096
 #define PLAN_HIDDEN_MAX (INT64_C(1) << 28)
 
@@ -36,15 +38,19 @@ int32_t plan_tile_registers(int32_t lanes, ffn_tile tile, int32_t chains_at_once
  * row_split says. */
 int32_t plan_next_height(const ffn_plan *plan, int64_t rows);
 
-/* Panels that pass through the row tiles together. */
+/* Panels that pass through the row tiles together: at least as many as the widest tile has. */
 int32_t plan_group(const ffn_plan *plan);
 
+/* The plan's chunk where a stage of so many chains and terms has several; else 0. */
+int64_t plan_chunk(const ffn_plan *plan, int32_t chains, int64_t terms);
 /* True if kernels of this plan may look for zeros in h (gen/sparse.h): few rows, and one chain in the contract stage.
  * Whether they do depends on the activation too; scratch is for all of them the same. */
 bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan);
 
 /* Scratch of one call, offsets in floats, each part FFN_SCRATCH_ALIGN aligned. Parts a spec does not need are empty. */
 typedef struct plan_scratch {
+    int64_t x;             /* [m_block][x_stride]: a k block of x, where the plan copies it */
+    int64_t x_stride;      /* a k block and a line more, so that rows do not share cache sets */
     int64_t hidden;        /* [m_block][hidden_stride]: h, and before that the up values */
     int64_t gate;          /* the same shape, for gated activations */
     int64_t hidden_stride; /* f_block and a line more, so that rows do not share cache sets */

@@ -21,15 +21,23 @@ static const double tile_cycles = 10;       /* to enter and leave a tile */
 static const double l2_bytes_a_cycle = 48;  /* from L2 to L1 */
 static const double overlap = 0.25;         /* of the shorter of two things that overlap is seen all the same */
 static const double start_cycles = 200;     /* a stream that nobody prefetched begins */
-static const double exposed_one_row = 0.02; /* of the reading, where a core's own prefetchers follow a few rows ... */
-static const double exposed_rows = 1;       /* ... and where the arithmetic between holds them up */
-static const double l2_share = 0.7;         /* of L2 that blocks can count on */
+/* How much of the shorter one is seen, of the arithmetic and of reading weights that nothing prefetched before their
+ * turn. A core's own prefetchers follow one row best; with a few rows L3 is near enough, memory is not. */
+static const double exposed_one_row = 0.02, exposed_few_l3 = 0.25, exposed_rows = 1.5;
+static const double exposed_ahead_l3 = 0.2, exposed_ahead = 0.9; /* a tile fetches ahead of itself */
+static const double overlap_few = 0.6;      /* prefetched before its turn, but few rows to hide it behind */
+static const double l2_share = 0.9;         /* of L2 that blocks can count on */
+#define GATED_HIDDEN 1.5                    /* the gate is done with before the contraction */
 static const double overflow = 0.15;        /* slower by at most this where blocks outgrow it */
 static const double activation_cycles = 10; /* of a vector of hidden values: 20 operations on two ports */
 /* Of the bandwidth of memory that so many streams reach, which are prefetched side by side; a core's own prefetchers
  * are as good as four. Half as much is lost where L3 holds the weights. */
 static const double streams_reach[] = {0, 0.80, 0.93, 0.94, 0.95, 0.975, 1};
 enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS = 4 };
+
+static const double sharing = 0.03;           /* slower by this where rows of x share sets of L2 */
+static const double copied_bytes_a_cycle = 4; /* x into scratch, from wherever it is */
+enum { L2_LINE = 64, FEW_ROWS = 4, LAYERS = 6 };
 
 /* Rates that were not measured: those of a server's core of these years. */
 static const double usual_ghz = 3, usual_l3_gbs = 60, usual_memory_gbs = 20;
@@ -40,11 +48,13 @@ typedef struct costs {
     const ffn_plan *plan;
     int32_t lanes, group, row_tiles;
     int64_t rows, f_block, k_block;
+    int64_t chunk;                    /* of terms; 0: none */
     int32_t heights[PLAN_MR_MAX + 1]; /* row tiles of each height */
     double l1_bytes;
     double source_bytes_a_cycle; /* from where the weights are; 0: from L2 */
-    double covered;              /* share of the weights that is prefetched before its turn */
-    double slowdown;             /* of blocks that outgrow L2 */
+    bool from_l3;
+    double covered;  /* share of the weights that is prefetched before its turn */
+    double slowdown; /* of blocks that outgrow L2 */
 } costs;
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -106,7 +116,10 @@ static int32_t chain_passes(const costs *c, int64_t panels) {
 static double product_cycles(const costs *c, int64_t terms, int64_t block, int64_t panels, double more_l2_bytes) {
     const int64_t blocks = ceil_div(terms, block), group = c->group < panels ? c->group : panels;
     const int64_t groups = ceil_div(panels, group);
-    double l2_bytes = 0, cycles = group_cycles(c, (double)terms / (double)blocks, group, &l2_bytes);
+    const int64_t chunks = c->chunk > 0 ? ceil_div(ceil_div(terms, blocks), c->chunk) : 1;
+    double l2_bytes = 0, cycles = group_cycles(c, (double)terms / (double)(blocks * chunks), group, &l2_bytes);
+    cycles *= (double)chunks;
+    l2_bytes *= (double)chunks;
     const double times = (double)(groups * blocks), bytes = (double)(terms * panels * FFN_PANEL) * F32;
     l2_bytes = l2_bytes * times + more_l2_bytes;
     cycles = both(cycles * times, l2_bytes / l2_bytes_a_cycle, overlap) * c->slowdown;
@@ -114,8 +127,20 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
         return both(cycles, bytes / l2_bytes_a_cycle, overlap);
     const double bare = 1 - c->covered;
     const double reading = (bytes / c->source_bytes_a_cycle + bare * start_cycles * times) * chain_passes(c, panels);
-    const double exposed = c->plan->ahead ? overlap : c->rows > 1 ? exposed_rows : exposed_one_row;
-    return both(cycles, reading, c->covered * overlap + bare * exposed);
+    const bool few = c->rows <= FEW_ROWS;
+    const double exposed = c->plan->ahead      ? (c->from_l3 ? exposed_ahead_l3 : exposed_ahead)
+                           : c->rows == 1      ? exposed_one_row
+                           : few && c->from_l3 ? exposed_few_l3
+                                               : exposed_rows;
+    return both(cycles, reading, c->covered * (few ? overlap_few : overlap) + bare * exposed);
+}
+
+/* Rows of x that lie a multiple of a few KiB apart meet in few sets of L2: what that slows a stage down by. */
+static double shared_sets(const costs *c, const ffn_machine *machine) {
+    enum { WAYS = 8, FREE_WAYS = 4 };
+    const int64_t way = machine->l2_bytes / WAYS, stride = c->spec->d_model * (int64_t)sizeof(float);
+    const int64_t apart = stride % L2_LINE || way % stride ? 0 : way / stride; /* rows in sets of their own; 0: all */
+    return apart > 0 && ceil_div(c->rows, apart) > FREE_WAYS ? sharing : 0;
 }
 
 static double or_usual(int64_t millions, double usual) {
@@ -142,6 +167,7 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
                .rows = ceil_div(n, passes),
                .f_block = plan->f_block < spec->d_ff ? plan->f_block : spec->d_ff,
                .k_block = plan->k_block < spec->d_model ? plan->k_block : spec->d_model,
+               .chunk = plan->chunk,
                .l1_bytes = (double)machine->l1_bytes};
     for (int64_t left = c.rows; left > 0; c.row_tiles++) {
         const int32_t mr = plan_next_height(plan, left);
@@ -151,23 +177,28 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     const double ghz = clock_ghz(machine, plan->isa);
     const double weights = (double)(spec->d_model * spec->d_ff * (gated ? 3 : 2)) * F32;
     const int32_t streams = plan->prefetch ? STREAMS : OWN_STREAMS;
-    const double reach = streams_reach[c.group < streams ? c.group : streams];
-    if (cold || weights > 0.6 * (double)(machine->l3_bytes ? machine->l3_bytes : machine->l2_bytes))
+    /* From chunk to chunk the streams go on, and a core's own prefetchers with them. */
+    const double reach = plan->chunk ? 1 : streams_reach[c.group < streams ? c.group : streams];
+    const double kept = cold ? LAYERS * weights : weights;
+    if (kept > 0.6 * (double)(machine->l3_bytes ? machine->l3_bytes : machine->l2_bytes))
         c.source_bytes_a_cycle = or_usual(machine->memory_mbs, usual_memory_gbs) * reach / ghz;
-    else if (weights > 0.5 * (double)machine->l2_bytes)
+    else if (kept > 0.5 * (double)machine->l2_bytes) {
+        c.from_l3 = true;
         c.source_bytes_a_cycle = or_usual(machine->l3_mbs, usual_l3_gbs) * (1 + reach) / 2 / ghz;
+    }
     c.covered = fmin(1, (double)(plan->prefetch * c.group * c.row_tiles) / plan->unroll);
     /* The panels of a group, and those that are prefetched meanwhile. */
     const int64_t longest = c.k_block > c.f_block ? c.k_block : c.f_block;
-    const double floats = (double)(c.rows * c.k_block + c.rows * (c.f_block + FFN_PANEL) * (gated ? 2 : 1) +
-                                   2 * c.group * longest * FFN_PANEL);
+    const double hidden = (double)(c.rows * (c.f_block + FFN_PANEL)) * (gated ? GATED_HIDDEN : 1);
+    const double floats = (double)(c.rows * c.k_block + 2 * c.group * longest * FFN_PANEL) + hidden;
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
-    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1);
+    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1) + (plan->copy_x ? 0 : shared_sets(&c, machine));
 
     const int64_t f_blocks = ceil_div(spec->d_ff, c.f_block), h_panels = ceil_div(c.f_block, FFN_PANEL);
     const double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);
     const double y_bytes = 2 * F32 * (double)(c.rows * spec->d_model);
     const double contract = product_cycles(&c, c.f_block, c.f_block, ceil_div(spec->d_model, FFN_PANEL), y_bytes);
     const double vectors = (double)(n * ceil_div(spec->d_ff, c.lanes));
-    return ((double)(passes * f_blocks) * (expand + contract) + vectors * activation_cycles) / ghz * 1e-6;
+    const double copied = plan->copy_x ? (double)(c.rows * spec->d_model) * F32 / copied_bytes_a_cycle : 0;
+    return ((double)(passes * f_blocks) * (expand + contract + copied) + vectors * activation_cycles) / ghz * 1e-6;
 }

@@ -4,6 +4,7 @@
  * A list is one that tests/test_codegen.c has read in the generated code: none spills. */
 #include "plan_space.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "isa.h"
@@ -14,7 +15,13 @@ enum { ALL = FFN_DIM_MAX, VALUES_MAX = 12, LISTS_MAX = 8 };
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------- */
 
-enum { N_1 = 1 << FFN_N_1, N_2_4 = 1 << FFN_N_2_4, N_5_16 = 1 << FFN_N_5_16, N_17_UP = 1 << FFN_N_17_UP };
+enum {
+    N_1 = 1 << FFN_N_1,
+    N_2_4 = 1 << FFN_N_2_4,
+    N_5_16 = 1 << FFN_N_5_16,
+    N_17_UP = 1 << FFN_N_17_UP,
+    N_5_UP = N_5_16 | N_17_UP
+};
 
 /* Tallest first. Each height that a class meets often has a tile of its own; every list ends with 1x1, so that any
  * number of rows and panels can be served. The first list of a class is the one to try first. */
@@ -22,47 +29,50 @@ typedef struct tile_list {
     ffn_isa isa;
     unsigned classes;
     int32_t vector_bits;
+    int32_t group, chunk; /* 0: as wide as the widest tile; none */
     ffn_tile tiles[FFN_TILES_MAX];
 } tile_list;
 
 static const tile_list tile_lists[] = {
-    {FFN_ISA_AVX2, N_1, 0, {{1, 6}, {1, 1}}},
-    {FFN_ISA_AVX2, N_1, 0, {{1, 4}, {1, 1}}},
-    {FFN_ISA_AVX2, N_1, 0, {{1, 7}, {1, 1}}},
-    {FFN_ISA_AVX2, N_1, 0, {{1, 2}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, {{4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, {{2, 3}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, {{2, 3}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, {{4, 1}, {3, 2}, {3, 1}, {2, 1}, {1, 1}}},
-    {FFN_ISA_AVX2, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
-    {FFN_ISA_AVX2, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
-    {FFN_ISA_AVX2, N_5_16 | N_17_UP, 0, {{3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX2, N_5_16, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX2, N_17_UP, 0, {{4, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 7}, {1, 1}}},
+    {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 2}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 3, 128, {{4, 1}, {3, 1}, {2, 3}, {2, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 4, 128, {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 3}, {2, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 6, 128, {{4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 3, 256, {{2, 3}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 2, 128, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 2, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 4, 128, {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 4, 0, {{3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_17_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_17_UP, 0, 0, 0, {{4, 1}, {1, 1}}},
 
-    {FFN_ISA_AVX512, N_1, 0, {{1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_1, 0, {{1, 6}, {1, 1}}},
-    {FFN_ISA_AVX512, N_1, 0, {{1, 4}, {1, 1}}},
-    {FFN_ISA_AVX512, N_1, 256, {{1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, {{2, 8}, {2, 1}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, {{4, 2}, {4, 1}, {3, 2}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 256, {{4, 3}, {4, 1}, {3, 4}, {3, 1}, {2, 6}, {2, 1}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 0, {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 0, {{6, 3}, {6, 1}, {5, 3}, {5, 1}, {4, 3}, {4, 1}, {3, 3}, {3, 1}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_16 | N_17_UP, 256, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 256, 0, 0, {{1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{2, 8}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 2}, {4, 1}, {3, 2}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 256, 0, 0, {{4, 3}, {4, 1}, {3, 4}, {3, 1}, {2, 6}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_UP, 0, 0, 0, {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_UP, 0, 0, 0, {{6, 3}, {6, 1}, {5, 3}, {5, 1}, {4, 3}, {4, 1}, {3, 3}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_UP, 0, 0, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_UP, 256, 0, 0, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
 
-    {FFN_ISA_NEON, N_1, 0, {{1, 4}, {1, 1}}},
-    {FFN_ISA_NEON, N_1, 0, {{1, 6}, {1, 1}}},
-    {FFN_ISA_NEON, N_1, 0, {{1, 2}, {1, 1}}},
-    {FFN_ISA_NEON, N_2_4, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
-    {FFN_ISA_NEON, N_2_4, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_NEON, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
-    {FFN_ISA_NEON, N_5_16 | N_17_UP, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_NEON, N_5_16 | N_17_UP, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
+    {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 2}, {1, 1}}},
+    {FFN_ISA_NEON, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
+    {FFN_ISA_NEON, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
 };
 enum { TILE_LISTS = sizeof tile_lists / sizeof *tile_lists };
 
@@ -77,6 +87,8 @@ static int32_t lists_of(ffn_isa isa, ffn_n_class n_class, const tile_list *lists
 
 static void take_list(ffn_plan *plan, const tile_list *list) {
     plan->vector_bits = list->vector_bits;
+    plan->group = list->group;
+    plan->chunk = list->chunk;
     plan->tile_count = 0;
     while (plan->tile_count < FFN_TILES_MAX && list->tiles[plan->tile_count].mr) {
         plan->tiles[plan->tile_count] = list->tiles[plan->tile_count];
@@ -86,7 +98,21 @@ static void take_list(ffn_plan *plan, const tile_list *list) {
 
 /* ---- Numbers ------------------------------------------------------------------------------------------------- */
 
-typedef enum axis { M_BLOCK, F_BLOCK, K_BLOCK, UNROLL, PREFETCH, AHEAD, ROW_SPLIT, AXES } axis;
+/* A list of tiles brings group and chunk with it: the grid has no axes for them. */
+typedef enum axis {
+    M_BLOCK,
+    F_BLOCK,
+    K_BLOCK,
+    UNROLL,
+    PREFETCH,
+    AHEAD,
+    ROW_SPLIT,
+    COPY_X,
+    GRID_AXES,
+    GROUP = GRID_AXES,
+    CHUNK,
+    AXES
+} axis;
 
 typedef struct values {
     int64_t of[VALUES_MAX]; /* as many as `count` */
@@ -98,15 +124,15 @@ typedef struct values {
 
 /* The grid: every combination, times the lists of tiles, is at most PLAN_GRID_MAX. Blocks are upper limits: they are
  * cut evenly. Unrolling is a multiple of the ISA's own (turn_terms below). The first value is the one to try first. */
-static const values grid[FFN_N_CLASSES][AXES] = {
+static const values grid[FFN_N_CLASSES][GRID_AXES] = {
     [FFN_N_1] = {VALUES(1), VALUES(ALL, 512, 1024, 256), VALUES(ALL, 1024), VALUES(1), VALUES(0), VALUES(0, 16, 32),
-                 VALUES(0)},
-    [FFN_N_2_4] = {VALUES(4), VALUES(512, 256, 1024), VALUES(512, 256, ALL), VALUES(1), VALUES(2, 4, 0), VALUES(0),
+                 VALUES(0), VALUES(0)},
+    [FFN_N_2_4] = {VALUES(4), VALUES(2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 0), VALUES(0, 16), VALUES(0),
                    VALUES(0)},
-    [FFN_N_5_16] = {VALUES(16), VALUES(512, 256, 1024), VALUES(512, 256, ALL), VALUES(1), VALUES(2, 1, 4, 0), VALUES(0),
+    [FFN_N_5_16] = {VALUES(16), VALUES(1024, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 1, 0), VALUES(0), VALUES(0),
                     VALUES(0)},
-    [FFN_N_17_UP] = {VALUES(66, 36, 132), VALUES(512, 256, 1024), VALUES(512, ALL), VALUES(1), VALUES(1, 0), VALUES(0),
-                     VALUES(0)},
+    [FFN_N_17_UP] = {VALUES(66, 132), VALUES(512, 704), VALUES(512, ALL), VALUES(1), VALUES(2, 0), VALUES(0), VALUES(0),
+                     VALUES(0, 1)},
 };
 
 /* The whole space, in ascending order: what a search may step through. */
@@ -118,11 +144,14 @@ static const values space[AXES] = {
     [PREFETCH] = VALUES(0, 1, 2, 4, 8),
     [AHEAD] = VALUES(0, 8, 16, 32, 64),
     [ROW_SPLIT] = VALUES(FFN_ROWS_LEAST_WORK, FFN_ROWS_TALLEST),
+    [CHUNK] = VALUES(0, 32, 64, 128, 256, 512),
+    [COPY_X] = VALUES(0, 1),
+    [GROUP] = VALUES(0, 1, 2, 3, 4, 6, 8),
 };
 
 /* Terms in a turn of the hot loop: as many as hide the counting, few enough for the registers of addresses. */
-static int32_t turn_terms(ffn_isa isa) {
-    return isa == FFN_ISA_AVX2 ? 4 : isa == FFN_ISA_AVX512 ? 2 : 1;
+static int32_t turn_terms(ffn_isa isa, ffn_n_class n_class) {
+    return isa == FFN_ISA_AVX2 ? (n_class == FFN_N_17_UP ? 8 : 4) : isa == FFN_ISA_AVX512 ? 2 : 1;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -157,6 +186,16 @@ static void set(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value)
     case AHEAD:
         plan->ahead = (int32_t)value;
         break;
+    case CHUNK: /* only where it cuts a sum of either stage */
+        plan->chunk = value < spec->d_model || value < plan->f_block ? (int32_t)value : 0;
+        break;
+    case COPY_X:
+        plan->copy_x = (int32_t)value;
+        break;
+    case GROUP: /* the widest tile is the least */
+        plan->group = (int32_t)value;
+        plan->group = plan_group(plan) == (int32_t)value ? (int32_t)value : 0;
+        break;
     case ROW_SPLIT:
     case AXES:
         plan->row_split = (ffn_row_split)value;
@@ -165,13 +204,24 @@ static void set(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value)
 }
 
 static int64_t get(const ffn_plan *plan, axis which) {
-    const int64_t numbers[AXES] = {plan->m_block,  plan->f_block, plan->k_block,           plan->unroll,
-                                   plan->prefetch, plan->ahead,   (int64_t)plan->row_split};
+    const int64_t numbers[AXES] = {[M_BLOCK] = plan->m_block,
+                                   [F_BLOCK] = plan->f_block,
+                                   [K_BLOCK] = plan->k_block,
+                                   [UNROLL] = plan->unroll,
+                                   [PREFETCH] = plan->prefetch,
+                                   [AHEAD] = plan->ahead,
+                                   [ROW_SPLIT] = (int64_t)plan->row_split,
+                                   [COPY_X] = plan->copy_x,
+                                   [GROUP] = plan_group(plan),
+                                   [CHUNK] = plan->chunk};
     return numbers[which];
 }
 
+/* A tile of the grid that fetches ahead of itself leaves the next panels alone. */
 static void set_grid(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value) {
-    set(spec, plan, which, which == UNROLL ? value * turn_terms(plan->isa) : value);
+    set(spec, plan, which, which == UNROLL ? value * turn_terms(plan->isa, plan->n_class) : value);
+    if (which == AHEAD && value > 0)
+        set(spec, plan, PREFETCH, 0);
 }
 
 static bool same(const ffn_plan *a, const ffn_plan *b) {
@@ -196,7 +246,7 @@ static size_t add(const ffn_spec *spec, const ffn_plan *plan, ffn_plan *plans, s
 static ffn_plan first_plan(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const tile_list *list) {
     ffn_plan plan = {.isa = isa, .n_class = n_class};
     take_list(&plan, list);
-    for (axis i = 0; i < AXES; i++)
+    for (axis i = 0; i < GRID_AXES; i++)
         set_grid(spec, &plan, i, grid[n_class][i].of[0]);
     return plan;
 }
@@ -208,60 +258,70 @@ size_t plan_space_grid(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, f
     for (int32_t list = 0; list < list_count; list++) {
         ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
         /* An odometer over the axes: the last one turns fastest. */
-        int32_t at[AXES] = {0};
-        for (int32_t turned = AXES; turned >= 0;) {
-            for (axis i = 0; i < AXES; i++)
+        int32_t at[GRID_AXES] = {0};
+        for (int32_t turned = GRID_AXES; turned >= 0;) {
+            for (axis i = 0; i < GRID_AXES; i++)
                 set_grid(spec, &plan, i, grid[n_class][i].of[at[i]]);
             count = add(spec, &plan, plans, count, PLAN_GRID_MAX);
-            for (turned = AXES - 1; turned >= 0 && ++at[turned] == grid[n_class][turned].count; turned--)
+            for (turned = GRID_AXES - 1; turned >= 0 && ++at[turned] == grid[n_class][turned].count; turned--)
                 at[turned] = 0;
         }
     }
     return count;
 }
 
-/* A class has one plan for all of its rows: this many stand for them. Weights of a model of many layers come from
- * beyond the caches, those of a lone small layer stay: the plan must be good for both. */
+/* A class has one plan for all of its rows: these stand for them. Weights of a model of many layers come from beyond
+ * the caches, those of a lone small layer stay: the plan must be good for both. */
 static double class_cost(const ffn_spec *spec, const ffn_plan *plan, const ffn_machine *machine) {
-    static const int64_t rows[FFN_N_CLASSES] = {1, 4, 16, 128};
-    const int64_t n = rows[plan->n_class];
-    return plan_cost_ms(spec, plan, machine, n, true) + plan_cost_ms(spec, plan, machine, n, false);
+    enum { ROWS = 2 };
+    static const int64_t rows[FFN_N_CLASSES][ROWS] = {{1, 1}, {2, 4}, {6, 16}, {24, 128}};
+    double ms = 0;
+    for (int32_t i = 0; i < ROWS; i++) {
+        const int64_t n = rows[plan->n_class][i];
+        ms += plan_cost_ms(spec, plan, machine, n, true) + plan_cost_ms(spec, plan, machine, n, false);
+    }
+    /* Scratch must leave room for the weights in a second-level cache of a common size. */
+    return plan_scratch_bytes(spec, plan) > PLAN_SCRATCH_MOST ? 2 * ms : ms;
 }
 
 /* One axis at a time, twice around: the axes hardly depend on each other, and a plan must cost microseconds. */
-bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
-                     ffn_plan *best) {
-    const tile_list *lists[LISTS_MAX];
-    const int32_t list_count = lists_of(isa, n_class, lists);
-    double least = 0;
-    bool found = false;
-    for (int32_t list = 0; list < list_count; list++) {
-        const ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
-        if (plan_check_fields(spec, &plan, NULL) != FFN_OK)
-            continue;
-        const double cost = class_cost(spec, &plan, machine);
-        if (!found || cost < least) {
-            least = cost;
-            *best = plan;
-        }
-        found = true;
-    }
-    for (int around = 0; found && around < 2; around++) {
-        for (axis i = 0; i < AXES; i++) {
-            for (int32_t v = 0; v < grid[n_class][i].count; v++) {
-                ffn_plan plan = *best;
-                set_grid(spec, &plan, i, grid[n_class][i].of[v]);
-                if (get(&plan, i) == get(best, i) || plan_check_fields(spec, &plan, NULL) != FFN_OK)
+static void descend(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan, double *least) {
+    for (int around = 0; around < 2; around++) {
+        for (axis i = 0; i < GRID_AXES; i++) {
+            const values *axis_values = &grid[plan->n_class][i];
+            for (int32_t v = 0; axis_values->count > 1 && v < axis_values->count; v++) {
+                ffn_plan next = *plan;
+                set_grid(spec, &next, i, axis_values->of[v]);
+                if (same(&next, plan) || plan_check_fields(spec, &next, NULL) != FFN_OK)
                     continue;
-                const double cost = class_cost(spec, &plan, machine);
-                if (cost < least) {
-                    least = cost;
-                    *best = plan;
+                const double cost = class_cost(spec, &next, machine);
+                if (cost < *least) {
+                    *least = cost;
+                    *plan = next;
                 }
             }
         }
     }
-    return found;
+}
+
+bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
+                     ffn_plan *best) {
+    const tile_list *lists[LISTS_MAX];
+    const int32_t list_count = lists_of(isa, n_class, lists);
+    static const double clearly = 0.01; /* the lists of a class are in order of preference */
+    double least = INFINITY;
+    for (int32_t list = 0; list < list_count; list++) {
+        ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
+        if (plan_check_fields(spec, &plan, NULL) != FFN_OK)
+            continue;
+        double cost = class_cost(spec, &plan, machine);
+        descend(spec, machine, &plan, &cost);
+        if (cost < least * (1 - clearly)) {
+            least = cost;
+            *best = plan;
+        }
+    }
+    return isfinite(least);
 }
 
 size_t plan_space_neighbours(const ffn_spec *spec, const ffn_plan *plan, ffn_plan plans[PLAN_NEIGHBOURS_MAX]) {
@@ -295,7 +355,8 @@ size_t plan_space_neighbours(const ffn_spec *spec, const ffn_plan *plan, ffn_pla
 
 bool plan_space_simpler(const ffn_plan *a, const ffn_plan *b) {
     const int64_t order[][2] = {
-        {a->tile_count, b->tile_count}, {a->unroll, b->unroll},     {a->prefetch, b->prefetch}, {a->ahead, b->ahead},
+        {a->tile_count, b->tile_count}, {a->unroll, b->unroll},     {a->prefetch, b->prefetch},
+        {a->ahead, b->ahead},           {a->chunk, b->chunk},       {a->copy_x, b->copy_x},
         {-a->f_block, -b->f_block},     {-a->k_block, -b->k_block}, {-a->m_block, -b->m_block},
     };
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)

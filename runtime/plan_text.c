@@ -12,15 +12,16 @@
 #define LINE_BYTES 256
 
 /* The first ones always stand there, the others where they are not 0. */
-enum { FIELDS = 8, FIELDS_ALWAYS = 5 };
+enum { FIELDS = 11, FIELDS_ALWAYS = 5 };
 
 static const struct {
     char letter;
     const char *name;
     int64_t most;
-} fields[FIELDS] = {{'m', "m_block", INT64_MAX},   {'f', "f_block", INT64_MAX},    {'k', "k_block", INT64_MAX},
-                    {'u', "unroll", INT32_MAX},    {'p', "prefetch", INT32_MAX},   {'a', "ahead", INT32_MAX},
-                    {'r', "row_split", INT32_MAX}, {'v', "vector_bits", INT32_MAX}};
+} fields[FIELDS] = {{'m', "m_block", INT64_MAX},   {'f', "f_block", INT64_MAX},     {'k', "k_block", INT64_MAX},
+                    {'u', "unroll", INT32_MAX},    {'p', "prefetch", INT32_MAX},    {'a', "ahead", INT32_MAX},
+                    {'r', "row_split", INT32_MAX}, {'v', "vector_bits", INT32_MAX}, {'c', "chunk", INT32_MAX},
+                    {'g', "group", INT32_MAX},     {'x', "copy_x", INT32_MAX}};
 
 ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
     char line[LINE_BYTES];
@@ -36,7 +37,10 @@ ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, 
                                      plan->prefetch,
                                      plan->ahead,
                                      (int64_t)plan->row_split,
-                                     plan->vector_bits};
+                                     plan->vector_bits,
+                                     plan->chunk,
+                                     plan->group,
+                                     plan->copy_x};
     int at = snprintf(line, sizeof line, "%s %s", ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
                       ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?");
     for (int i = 0; i < FIELDS && at > 0 && (size_t)at < sizeof line; i++)
@@ -147,6 +151,9 @@ ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag) {
     read.ahead = (int32_t)numbers[5];
     read.row_split = (ffn_row_split)numbers[6];
     read.vector_bits = (int32_t)numbers[7];
+    read.chunk = (int32_t)numbers[8];
+    read.group = (int32_t)numbers[9];
+    read.copy_x = (int32_t)numbers[10];
     status = parse_tiles(&at, &read, diag);
     if (!status)
         *plan = read;

@@ -79,8 +79,8 @@ static void check_every_plan(ffn_isa isa) {
 /* Plans that differ in code other than the sizes of blocks. */
 static bool same_tiles(const ffn_plan *a, const ffn_plan *b) {
     return a->vector_bits == b->vector_bits && a->unroll == b->unroll && a->prefetch == b->prefetch &&
-           !a->ahead == !b->ahead && a->tile_count == b->tile_count &&
-           memcmp(a->tiles, b->tiles, (size_t)a->tile_count * sizeof *a->tiles) == 0;
+           !a->ahead == !b->ahead && a->group == b->group && !a->chunk == !b->chunk && a->copy_x == b->copy_x &&
+           a->tile_count == b->tile_count && memcmp(a->tiles, b->tiles, (size_t)a->tile_count * sizeof *a->tiles) == 0;
 }
 
 Test(codegen, no_tile_of_the_space_of_plans_spills_and_the_width_is_the_one_asked_for, .timeout = 600) {

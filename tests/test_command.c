@@ -28,6 +28,8 @@ static const struct bad_usage {
     {{"bench", "d64-f0-relu"}, {"d_ff"}},
     {{"bench", "d64-f256-relu", "--n", "1,,2"}, {"--n", "empty item", "1,16,128"}},
     {{"bench", "d64-f256-relu", "--contract", "--threads", "2"}, {"--contract", "one thread"}},
+    {{"bench", "d64-f256-relu", "--stages", "--threads", "2"}, {"--stages", "one thread"}},
+    {{"bench", "d64-f256-relu", "--stages", "--isa", "portable"}, {"--stages", "compiled kernels"}},
     {{"bench", "d64-f256-relu", "--n", ","}, {"--n", "empty item"}},
     {{"bench", "d64-f256-relu", "--n", "1,"}, {"--n", "empty item"}},
     {{"bench", "d64-f256-relu", "--n", ""}, {"--n", "empty item"}},
@@ -307,6 +309,40 @@ Test(command, bench_measures_what_the_contract_costs_beside_the_same_kernel) {
     support_expect_status(0);
     cr_expect(strstr(support_result.out, "free order") && strstr(support_result.out, "ratio"), "%s",
               support_result.out);
+}
+
+static void check_stages(const cJSON *line) {
+    static const char *const parts[] = {"expand_ms", "activate_ms", "contract_ms", "rest_ms"};
+    const cJSON *stages = cJSON_GetObjectItemCaseSensitive(line, "stages");
+    cr_assert(stages);
+    double sum = 0, ms_min = json_number_of(line, "ms_min");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        double ms = json_number_of(stages, parts[i]);
+        cr_expect(ms > 0 || (i == 1 && strstr(json_text_of(line, "spec"), "relu")), "%s is %g", parts[i], ms);
+        sum += ms;
+    }
+    cr_expect_float_eq(sum, ms_min, 1e-5 * ms_min, "the parts make %.9g of %.9g ms", sum, ms_min);
+    double expand = json_number_of(stages, "expand_peak") * json_number_of(stages, "expand_ms");
+    double contract = json_number_of(stages, "contract_peak") * json_number_of(stages, "contract_ms");
+    cr_expect_float_eq(expand + contract, json_number_of(line, "fraction_of_peak") * ms_min, 1e-4 * (expand + contract),
+                       "the products' shares of the peak are not those of the call");
+    cr_assert_gt(json_number_of(stages, "ratio_min"), 0);
+    cr_assert_gt(json_number_of(stages, "ratio_median"), 0);
+}
+
+/* Tiles, chains, a ragged last panel, k blocks, gates: each has calls of its own that are counted. */
+Test(command, bench_divides_the_time_of_a_call_among_its_stages) {
+    static const char *const specs[] = {"d64-f256-relu-bias", "d100-f300-gelu", "d40-f70-swiglu-bias"};
+    if (ffn_isa_best() == FFN_ISA_PORTABLE)
+        cr_skip_test("no code is generated for this CPU");
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        RUN("bench", specs[i], "--n", "1,7", "--seconds", "0.01", "--vs", "none", "--json", "--stages");
+        support_expect_status(0);
+        cr_expect_eq(each_line(check_stages), 2);
+    }
+    RUN("bench", "d100-f300-gelu", "--n", "1", "--seconds", "0.01", "--vs", "none", "--stages");
+    support_expect_status(0);
+    cr_expect(strstr(support_result.out, "expand") && strstr(support_result.out, "rest"), "%s", support_result.out);
 }
 
 /* ---- Output that can't be written ---- */

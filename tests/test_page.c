@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +59,25 @@ Test(page, geometric_means_are_those_worked_out_by_hand) {
     } table[] = {{"a", 0, 0, 3, 1, 2, 0.5}, {"b", 0, 0, 1, 0, 4, 4}, {NULL, 0, 0, 3, 1, 2, 0.5},
                  {"a", 1, 0, 2, 1, 1, 0.5}, {"a", 0, 1, 2, 0, 4, 2}, {"b", 0, 2, 0, 0, 0, 0}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        page_ratio of = page_ratio_of(rows, table[i].peer, table[i].n, table[i].threads);
+        page_ratio of = page_ratio_of(rows, table[i].peer, table[i].n, table[i].threads, false);
         cr_expect_eq(of.rows, table[i].rows, "line %zu", i);
         cr_expect_eq(of.slower, table[i].slower, "line %zu", i);
         cr_expect_float_eq(of.mean, table[i].mean, 1e-12, "line %zu", i);
         cr_expect_float_eq(of.least, table[i].least, 1e-12, "line %zu", i);
     }
     cJSON_Delete(suite);
+}
+
+Test(page, a_fast_kernel_counts_where_a_peer_has_an_activation_of_its_own) {
+    cJSON *rows = cJSON_Parse("[{\"n\":1,\"ms_median\":2,\"vs\":{\"a\":4,\"b\":8},\"vs_fast\":{\"b\":16}},"
+                              "{\"n\":1,\"ms_median\":2,\"vs\":{\"a\":16,\"b\":2}}]");
+    page_ratio a = page_ratio_of(rows, "a", 0, 0, true), b = page_ratio_of(rows, "b", 0, 0, true);
+    cr_expect_float_eq(a.mean, 4, 1e-12);
+    cr_expect_float_eq(b.mean, 4, 1e-12);
+    cr_expect_float_eq(b.least, 1, 1e-12);
+    cr_expect_float_eq(page_ratio_of(rows, "b", 0, 0, false).mean, 2, 1e-12);
+    cr_expect_float_eq(page_ratio_of(rows, NULL, 0, 0, true).mean, sqrt(2), 1e-12);
+    cJSON_Delete(rows);
 }
 
 Test(page, every_name_is_escaped_and_slower_rows_are_marked) {

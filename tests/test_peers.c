@@ -293,6 +293,37 @@ Test(peers, a_wrong_output_is_an_error_and_is_not_timed) {
     }
 }
 
+/* Where it borrows ours, is exact anyway, or ours is fast already, there is nothing to set beside. */
+Test(peers, one_with_an_activation_of_its_own_is_set_beside_the_fast_kernel_too) {
+    static const struct {
+        const char *spec, *how;
+        bool wanted;
+    } rows[] = {{"d24-f40-gelu-bias", "own", true},
+                {"d24-f40-gelu-bias", "lent", false},
+                {"d24-f40-relu", "own", false},
+                {"d24-f40-gelu-bias-fast", "own", false}};
+    if (ffn_isa_best() == FFN_ISA_PORTABLE)
+        cr_skip_test("no code is generated for this CPU");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        taken t;
+        setenv("FAKE_PEER", rows[i].how, 1);
+        cr_expect_eq(sweep(rows[i].spec, support_beside("fake_peers"), "blis", &t), CMD_OK);
+        const bench_report *r = &t.report;
+        const cJSON *ratio = field(&t, "vs_fast", "blis");
+        cr_expect_eq(r->fast.timed, rows[i].wanted, "%s, %s", rows[i].spec, rows[i].how);
+        cr_expect_eq(ratio != NULL, rows[i].wanted);
+        cr_expect_eq(cJSON_HasObjectItem(t.object, "fast_ms_min"), rows[i].wanted);
+        if (rows[i].wanted) {
+            cr_expect(r->fast.ms_min > 0 && r->fast.ms_min <= r->fast.ms_median);
+            double is = r->peers[0].ms_median / r->fast.ms_median, said = strtod(ratio->valuestring, NULL);
+            cr_expect_float_eq(said, is, 1e-5 * is);
+            cr_expect_neq(r->fast.max_error, r->max_error, "the same kernel twice");
+            cr_expect_lt(r->fast.max_error, ERROR_MAX);
+        }
+        cJSON_Delete(t.object);
+    }
+}
+
 Test(peers, the_command_takes_names_and_all_threads) {
     static const char *const run[] = {"bench", "d24-f40-relu", "--n",    "2",         "--seconds", "0.01",
                                       "--vs",  "none",         "--json", "--threads", "all",       NULL};

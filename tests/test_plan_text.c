@@ -62,6 +62,7 @@ Test(plan_text, every_plan_of_every_preset_comes_back) {
 Test(plan_text, the_largest_numbers_and_most_tiles_come_back) {
     const char *largest =
         "neon 2-4 m9223372036854775807 f9223372036854775807 k9223372036854775807 u2147483647 p2147483647"
+        " a2147483647 r2147483647 v2147483647 c2147483647 g2147483647 x2147483647"
         " 16x8 15x8 14x8 13x8 12x8 11x8 10x8 9x8 8x8 7x8 6x8 5x8 4x8 3x8 2x8 1x1";
     const ffn_plan plan = parsed(largest);
     char text[256];
@@ -102,7 +103,10 @@ Test(plan_text, what_is_damaged_is_refused_by_the_name_of_its_field) {
         {"avx2 17+ m96 f384 k768 u4 p1", "tile 1"},
         {"avx2 17+ m96 f384 k768 u4 p1 ", "tile 1"},
         {"avx2 17+ m96 f384 k768 u4 p1 6 1x1", "tile 1"},
-        {"avx2 17+ m96 f384 k768 u4 p1 x1 1x1", "tile 1"},
+        {"avx2 17+ m96 f384 k768 u4 p1 z1 1x1", "tile 1"},
+        {"avx2 17+ m96 f384 k768 u4 p1 c0 6x1 1x1", "chunk"},
+        {"avx2 17+ m96 f384 k768 u4 p1 g2 c128 6x1 1x1", "tile 1"},
+        {"avx2 17+ m96 f384 k768 u4 p1 x 6x1 1x1", "copy_x"},
         {"avx2 17+ m96 f384 k768 u4 p1 6x 1x1", "tile 1"},
         {"avx2 17+ m96 f384 k768 u4 p1 6x1 1X1", "tile 2"},
         {"avx2 17+ m96 f384 k768 u4 p1 6x1 1x1 ", "tile 3"},

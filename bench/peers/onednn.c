@@ -254,6 +254,10 @@ static void chosen(const void *self, char *text) {
              c->activation.fused ? "fused" : "in a loop");
 }
 
+static bool own_activation(const void *self) {
+    return ((const onednn_case *)self)->activation.fused;
+}
+
 static void describe(char *text) {
     static const struct {
         dnnl_cpu_isa_t isa;
@@ -280,4 +284,5 @@ const peer_module ffngen_peer = {.interface = PEER_INTERFACE,
                                  .call = call,
                                  .output = output,
                                  .chosen = chosen,
+                                 .own_activation = own_activation,
                                  .settle_ms = 10}; /* OpenMP's usual spin */

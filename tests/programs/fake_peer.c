@@ -1,4 +1,5 @@
-/* fake_peer.c: a peer in plain loops; wrong in one element of the last row where FAKE_PEER says so */
+/* fake_peer.c: a peer in plain loops; wrong in one element of the last row, or with an activation of its own, where
+ * FAKE_PEER says so */
 #include "peer_module.h"
 
 #include <stdio.h>
@@ -80,6 +81,12 @@ static void chosen(const void *self, char *text) {
     snprintf(text, PEER_TEXT_BYTES, "plain loops");
 }
 
+static bool own_activation(const void *self) {
+    const char *how = getenv("FAKE_PEER");
+    (void)self;
+    return how && !strcmp(how, "own");
+}
+
 #ifndef FAKE_INTERFACE
 #define FAKE_INTERFACE PEER_INTERFACE
 #endif
@@ -92,4 +99,5 @@ const peer_module ffngen_peer = {.interface = FAKE_INTERFACE,
                                  .case_destroy = case_destroy,
                                  .call = call,
                                  .output = output,
-                                 .chosen = chosen};
+                                 .chosen = chosen,
+                                 .own_activation = own_activation};

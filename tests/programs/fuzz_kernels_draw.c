@@ -176,6 +176,7 @@ static int64_t draw_block(support_rng *rng, int64_t size) {
 
 static void draw_fields(support_rng *rng, const ffn_spec *spec, ffn_plan *plan) {
     static const int64_t rows[] = {16, 24, 36, 66, 70, 71, 132, PLAN_M_BLOCK_MAX};
+    static const int32_t chunk[] = {0, 0, 0, 16, 32, 128, 65536}, group[] = {0, 0, 1, 2, 3, 7, PLAN_GROUP_MAX};
     static const int32_t ahead[] = {0, 0, 0, 1, 8, 16, 32, 255, PLAN_AHEAD_MAX};
     plan->n_class = (ffn_n_class)support_between(rng, 0, FFN_N_CLASSES - 1);
     plan->m_block = fuzz_once_in(rng, 3) ? FUZZ_ONE_OF(rng, rows) : support_between(rng, 1, 17);
@@ -185,6 +186,9 @@ static void draw_fields(support_rng *rng, const ffn_spec *spec, ffn_plan *plan) 
     plan->prefetch = (int32_t)(fuzz_once_in(rng, 2) ? 0 : support_between(rng, 0, plan->unroll));
     plan->ahead = FUZZ_ONE_OF(rng, ahead);
     plan->row_split = (ffn_row_split)support_between(rng, 0, FFN_ROW_SPLITS - 1);
+    plan->chunk = FUZZ_ONE_OF(rng, chunk);
+    plan->group = FUZZ_ONE_OF(rng, group);
+    plan->copy_x = (int32_t)support_between(rng, 0, 1);
     plan->vector_bits = fuzz_once_in(rng, 3) ? 256 : 0; /* refused but where vectors are wider */
     draw_tiles(rng, plan);
 }

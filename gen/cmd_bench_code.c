@@ -1,0 +1,101 @@
+/* cmd_bench_code.c: see cmd_bench_code.h */
+#define _POSIX_C_SOURCE 200809L
+#include "cmd_bench_code.h"
+
+#include "diag.h"
+#include "ffngen.h"
+#include "image.h"
+#include "isa.h"
+#include "machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct answer {
+    double ms;
+    int64_t bytes;
+    ffn_status status;
+    ffn_diag diag;
+} answer;
+
+double bench_code_process_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static ffn_status compile(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, const ffn_machine *machine,
+                          int64_t *bytes, ffn_diag *diag) {
+    ffn_plan plan;
+    ffn_bytes out = {.data = NULL};
+    image_header header;
+    ffn_status status = ffn_plan_make(spec, isa, n_class, machine, &plan, diag);
+    status = status ? status : ffngen_emit(spec, &plan, FFNGEN_IMAGE, &out, diag);
+    if (status)
+        return status;
+    memcpy(&header, out.data, sizeof header);
+    *bytes += (int64_t)(header.text_bytes + header.rodata_bytes);
+    out.release(out.data);
+    return FFN_OK;
+}
+
+static void compile_classes(const ffn_spec *spec, ffn_isa isa, int first, int last, answer *of) {
+    ffn_machine machine;
+    machine_read_calibrated(&machine, NULL);
+    double begin = bench_code_process_ms();
+    for (int c = first; c <= last && !of->status; c++)
+        of->status = compile(spec, isa, (ffn_n_class)c, &machine, &of->bytes, &of->diag);
+    of->ms = bench_code_process_ms() - begin;
+}
+
+/* A pipe holds an answer whole, so that the child never waits for its reader. */
+static ffn_status in_child(const ffn_spec *spec, ffn_isa isa, int first, int last, answer *of, ffn_diag *diag) {
+    int ends[2], state;
+    *of = (answer){.status = FFN_OK};
+    if (pipe(ends))
+        return diag_fail(diag, FFN_SYSTEM, "no pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child == 0) {
+        compile_classes(spec, isa, first, last, of);
+        _exit(write(ends[1], of, sizeof *of) != (ssize_t)sizeof *of);
+    }
+    close(ends[1]);
+    ssize_t got = child > 0 ? read(ends[0], of, sizeof *of) : -1;
+    close(ends[0]);
+    if (child < 0)
+        return diag_fail(diag, FFN_SYSTEM, "no process to compile in: %s", strerror(errno));
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR)
+        ;
+    if (got != (ssize_t)sizeof *of)
+        return diag_fail(diag, FFN_COMPILE_FAILED, "the process that compiles ended before it was done");
+    return of->status ? diag_fail(diag, of->status, "%s", of->diag.text) : FFN_OK;
+}
+
+ffn_status bench_code_measure(const ffn_spec *spec, ffn_isa isa, bench_code *code, ffn_diag *diag) {
+    answer of;
+    *code = (bench_code){0};
+    for (int c = 0; c < FFN_N_CLASSES; c++) {
+        ffn_status status = in_child(spec, isa, c, c, &of, diag);
+        if (status)
+            return status;
+        if (of.ms > code->one_ms) {
+            code->one_ms = of.ms;
+            code->dearest = (ffn_n_class)c;
+        }
+    }
+    for (int i = 0; i < FFN_ISA_COUNT; i++) {
+        if (!isa_row_of((ffn_isa)i))
+            continue;
+        ffn_status status = in_child(spec, (ffn_isa)i, 0, FFN_N_CLASSES - 1, &of, diag);
+        if (status)
+            return status;
+        code->bytes[i] = of.bytes;
+        if (i == (int)isa)
+            code->all_ms = of.ms;
+    }
+    return FFN_OK;
+}

@@ -1,0 +1,424 @@
+/* cmd_bench_regimes.c: the table of regimes -> rows of `ffngen bench`, and what each of them makes of its limits
+ *
+ * Shares are those of the fastest samples, as everywhere in bench; the same by medians stands beside them. */
+#define _POSIX_C_SOURCE 200809L /* gmtime_r */
+#include "cmd_bench_regimes.h"
+
+#include "cmd_bench_code.h"
+#include "diag.h"
+#include "json.h"
+#include "machine.h"
+#include "packed.h"
+#include "plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RANGE_MAX 256
+#define NEAR_ROOF 0.9 /* of both sides: `close` is then what is wanted against a peer */
+
+typedef struct runner {
+    const cmd *command;
+    const regimes_options *options;
+    const regime *now;
+    ffn_spec spec;
+    bench_peers peers;
+    report_table table;
+    regime_results results;
+    double busiest;
+    double load_ms;               /* of a processor, until this began: LLVM was loaded */
+    double log_value, log_median; /* REGIME_PEERS: sums of logarithms */
+    int compared;
+    /* REGIME_RANGE: by n, from the first on. */
+    double fraction[RANGE_MAX], fraction_median[RANGE_MAX];
+} runner;
+
+/* ---- Results ---- */
+
+static bool untuned(const runner *r) {
+    return !r->now->tuned && !*r->options->tuned;
+}
+
+static double wanted_of(const runner *r, regime_figure figure) {
+    for (int i = 0; i < r->now->limit_count; i++)
+        if (r->now->limits[i].figure == figure)
+            return untuned(r) && r->now->limits[i].untuned > 0 ? r->now->limits[i].untuned : r->now->limits[i].wanted;
+    return 0;
+}
+
+static void result_json(const regime_result *result) {
+    json_line line = json_begin();
+    json_text(&line, "regime", result->of->name);
+    if (*result->spec)
+        json_text(&line, "spec", result->spec);
+    if (result->n)
+        json_integer(&line, "n", result->n);
+    json_text(&line, "figure", regime_figures[result->figure].name);
+    json_number(&line, "value", result->value);
+    if (result->median > 0)
+        json_number(&line, "median", result->median);
+    json_number(&line, "wanted", result->wanted);
+    json_flag(&line, "met", result->met);
+    if (*result->note)
+        json_text(&line, "note", result->note);
+    json_end(&line);
+}
+
+static void number_cell(report_table *table, const regime_figure_row *row, double value) {
+    if (value > 0)
+        report_cell(table, "%.*f", row->digits, value * row->scale);
+    else
+        report_cell(table, "-");
+}
+
+/* Judges, keeps and prints; false without memory. */
+static bool add(runner *r, regime_result result) {
+    const regime_figure_row *row = &regime_figures[result.figure];
+    result.of = r->now;
+    result.met = row->most ? result.value <= result.wanted : result.value >= result.wanted;
+    regime_results *all = &r->results;
+    if (all->count == all->room) {
+        size_t room = all->room ? 2 * all->room : 64;
+        regime_result *list = realloc(all->list, room * sizeof *list);
+        if (!list)
+            return false;
+        all->list = list;
+        all->room = room;
+    }
+    all->list[all->count++] = result;
+    if (r->options->json) {
+        result_json(&result);
+        return true;
+    }
+    report_cell(&r->table, "%s", result.of->name);
+    report_cell(&r->table, "%s", *result.spec ? result.spec : "all");
+    if (result.n)
+        report_cell(&r->table, "%lld", (long long)result.n);
+    else
+        report_cell(&r->table, "-");
+    number_cell(&r->table, row, result.value);
+    number_cell(&r->table, row, result.median);
+    report_cell(&r->table, "%.*f", row->digits, result.wanted * row->scale);
+    report_cell(&r->table, "%s", result.met ? "met" : "-");
+    report_cell(&r->table, "%s%s%s", row->unit, *result.note ? "; " : "", result.note);
+    fflush(stdout);
+    return true;
+}
+
+static regime_result result_of(const runner *r, regime_figure figure, double value, double median) {
+    regime_result result = {.figure = figure, .value = value, .median = median, .wanted = wanted_of(r, figure)};
+    ffn_spec_name(&r->spec, false, result.spec, sizeof result.spec, NULL);
+    return result;
+}
+
+/* ---- Rows ---- */
+
+static double report_figure(const bench_report *report, regime_figure figure) {
+    return figure == FIGURE_ROOF      ? report->fraction_of_roof
+           : figure == FIGURE_PEAK    ? report->fraction_of_peak
+           : figure == FIGURE_READ    ? report->fraction_of_read
+           : figure == FIGURE_SPEEDUP ? report->speedup_of_peak
+                                      : 0;
+}
+
+/* Against the peer that comes nearest. */
+static bool add_peers(runner *r, const bench_row *row) {
+    const bench_report *report = &row->report;
+    double value = INFINITY, median = INFINITY;
+    int best = 0;
+    for (int i = 0; i < row->peers->count; i++) {
+        double ratio = bench_row_peer_ratio(row, i, r->now->fast, true);
+        if (!(ratio > 0))
+            continue;
+        best = ratio < value ? i : best;
+        value = fmin(value, ratio);
+        median = fmin(median, bench_row_peer_ratio(row, i, r->now->fast, false));
+    }
+    if (!isfinite(value))
+        return true;
+    const bench_peer_report *peer = &report->peers[best];
+    regime_result result = result_of(r, FIGURE_PEER, value, median);
+    result.n = row->n;
+    if (report->roof_ms > NEAR_ROOF * peer->ms_min && report->roof_ms > NEAR_ROOF * report->ms_min)
+        result.wanted = r->now->close;
+    int length = snprintf(result.note, sizeof result.note, "%s", row->peers->list[best].name);
+    if (r->now->fast && report->fast.timed && peer->own_activation)
+        snprintf(result.note + length, sizeof result.note - (size_t)length, "; ours fast, accurate %.2f",
+                 peer->ms_min / report->ms_min);
+    r->log_value += log(value);
+    r->log_median += log(median);
+    r->compared++;
+    return add(r, result);
+}
+
+static int take(void *self, const bench_row *row) {
+    runner *r = self;
+    const bench_report *report = &row->report;
+    bool kept = true;
+    r->busiest = fmax(r->busiest, report->busy);
+    if (r->now->kind == REGIME_PEERS)
+        kept = add_peers(r, row);
+    else if (r->now->kind == REGIME_RANGE) {
+        int64_t at = row->n - r->now->n[0];
+        r->fraction[at] = report->fraction_of_peak;
+        r->fraction_median[at] = report->fraction_of_peak * report->ms_min / report->ms_median;
+    } else {
+        for (int i = 0; i < r->now->limit_count && kept; i++) {
+            regime_figure figure = r->now->limits[i].figure;
+            double value = report_figure(report, figure);
+            /* A speedup is a median by rounds already. */
+            double median = figure == FIGURE_SPEEDUP ? value : value * report->ms_min / report->ms_median;
+            regime_result result = result_of(r, figure, value, median);
+            result.n = row->n;
+            kept = add(r, result);
+        }
+    }
+    return kept ? CMD_OK : cmd_error(r->command, CMD_FAILED, "no memory for the results");
+}
+
+/* From n to n + 1, either way. Times are counted in that of the peak, each in its own rounds. */
+static double step(const double *fraction, int at) {
+    double a = fraction[at], b = fraction[at + 1];
+    return a > 0 && b > 0 ? fmax(a / b, b / a) - 1 : 0;
+}
+
+static bool add_range(runner *r) {
+    const int64_t first = r->now->n[0];
+    int count = (int)(r->now->n[1] - first + 1), least = 0, most = 0, low = 0, steep = 0;
+    double low_wanted = wanted_of(r, FIGURE_PEAK), steep_wanted = wanted_of(r, FIGURE_STEP);
+    for (int i = 0; i < count; i++) {
+        least = r->fraction[i] < r->fraction[least] ? i : least;
+        low += !(r->fraction[i] >= low_wanted);
+        if (i + 1 == count)
+            break;
+        most = step(r->fraction, i) > step(r->fraction, most) ? i : most;
+        steep += !(step(r->fraction, i) <= steep_wanted);
+    }
+    regime_result result = result_of(r, FIGURE_PEAK, r->fraction[least], r->fraction_median[least]);
+    snprintf(result.note, sizeof result.note, "the least, at n = %lld; %d of n = %lld to %lld are below",
+             (long long)first + least, low, (long long)first, (long long)r->now->n[1]);
+    bool kept = add(r, result);
+    result = result_of(r, FIGURE_STEP, step(r->fraction, most), step(r->fraction_median, most));
+    snprintf(result.note, sizeof result.note, "the largest, from n = %lld to %lld; %d of %d are above",
+             (long long)first + most, (long long)first + most + 1, steep, count - 1);
+    return kept && add(r, result);
+}
+
+/* ---- Generated code and memory ---- */
+
+static int run_code(runner *r) {
+    bench_code code;
+    ffn_diag diag = {0};
+    int largest = 0, length = 0;
+    if (bench_code_measure(&r->spec, ffn_isa_best(), &code, &diag))
+        return cmd_diag(r->command, &diag);
+    regime_result one = result_of(r, FIGURE_COMPILE_ONE, r->load_ms + code.one_ms, 0);
+    regime_result all = result_of(r, FIGURE_COMPILE_ALL, r->load_ms + code.all_ms, 0),
+                  bytes = result_of(r, FIGURE_CODE, 0, 0);
+    snprintf(one.note, sizeof one.note, "the dearest, n = %s; loading LLVM takes %.0f ms of it",
+             ffn_n_class_name(code.dearest), r->load_ms);
+    for (int i = 0; i < FFN_ISA_COUNT; i++) {
+        if (!code.bytes[i])
+            continue;
+        largest = code.bytes[i] > code.bytes[largest] ? i : largest;
+        length += snprintf(bytes.note + length, sizeof bytes.note - (size_t)length, "%s%s %.1f", length ? ", " : "",
+                           ffn_isa_name((ffn_isa)i), (double)code.bytes[i] / 1024);
+    }
+    bytes.value = (double)code.bytes[largest];
+    return add(r, one) && add(r, all) && add(r, bytes) ? CMD_OK
+                                                       : cmd_error(r->command, CMD_FAILED, "no memory for the results");
+}
+
+static int run_memory(runner *r) {
+    const ffn_spec *spec = &r->spec;
+    packed_layout layout;
+    ffn_machine machine;
+    ffn_plan plan;
+    ffn_diag diag = {0};
+    int64_t most = 0;
+    int largest = 0;
+    ffn_status status = packed_layout_of(spec, &layout, &diag);
+    machine_read_calibrated(&machine, NULL);
+    for (int c = 0; c < FFN_N_CLASSES && !status; c++) {
+        status = ffn_plan_make(spec, ffn_isa_best(), (ffn_n_class)c, &machine, &plan, &diag);
+        int64_t bytes = status ? 0 : plan_scratch_bytes(spec, &plan);
+        largest = bytes > most ? c : largest;
+        most = bytes > most ? bytes : most;
+    }
+    if (status)
+        return cmd_diag(r->command, &diag);
+    int64_t up = ffn_spec_gated(spec) ? 2 : 1, floats = (up + 1) * spec->d_model * spec->d_ff;
+    floats += (spec->bias & FFN_BIAS_UP ? spec->d_ff : 0) + (spec->bias & FFN_BIAS_GATE ? spec->d_ff : 0) +
+              (spec->bias & FFN_BIAS_DOWN ? spec->d_model : 0);
+    double weights = (double)floats * sizeof(float);
+    regime_result packed = result_of(r, FIGURE_PACKED, (double)layout.total_bytes / weights, 0);
+    regime_result scratch = result_of(r, FIGURE_SCRATCH, (double)most, 0);
+    snprintf(scratch.note, sizeof scratch.note, "the most, n = %s", ffn_n_class_name((ffn_n_class)largest));
+    return add(r, packed) && add(r, scratch) ? CMD_OK : cmd_error(r->command, CMD_FAILED, "no memory for the results");
+}
+
+/* ---- All of it ---- */
+
+static int n_of(const regime *of, int64_t n[RANGE_MAX]) {
+    int count = 0;
+    if (of->kind == REGIME_RANGE)
+        for (int64_t i = of->n[0]; i <= of->n[1]; i++)
+            n[count++] = i;
+    else
+        for (; count < REGIME_NS && of->n[count]; count++)
+            n[count] = of->n[count];
+    return count;
+}
+
+static int run_spec(runner *r, bench_team *team) {
+    const regime *of = r->now;
+    if (of->kind == REGIME_COMPILE)
+        return run_code(r);
+    if (of->kind == REGIME_MEMORY)
+        return run_memory(r);
+    int64_t n[RANGE_MAX];
+    const bench_sweep sweep = {
+        .row = {.command = r->command,
+                .team = team,
+                .isa = of->kind == REGIME_NARROW ? FFN_ISA_AVX2 : FFN_ISA_AUTO,
+                .seconds = r->options->seconds,
+                .tuned = of->tuned && !*r->options->tuned ? cmd_tuned(of->tuned) : r->options->tuned,
+                .store = r->options->store},
+        .peers = &r->peers,
+        .n = n,
+        .n_count = n_of(of, n),
+        .take = take,
+        .self = r};
+    memset(r->fraction, 0, sizeof r->fraction);
+    int status = bench_sweep_run(&sweep, &r->spec);
+    if (!status && of->kind == REGIME_RANGE && !add_range(r))
+        status = cmd_error(r->command, CMD_FAILED, "no memory for the results");
+    return status;
+}
+
+static int specs_of(const regime *of, ffn_spec **specs, int *count) {
+    *specs = NULL;
+    *count = 0;
+    if (!of->specs[0])
+        return bench_preset_specs(specs, count);
+    *specs = calloc(REGIME_SPECS, sizeof **specs);
+    if (!*specs)
+        return CMD_FAILED;
+    for (int i = 0; i < REGIME_SPECS && of->specs[i]; i++)
+        if (ffn_spec_parse(of->specs[i], &(*specs)[(*count)++], NULL))
+            return CMD_FAILED;
+    return CMD_OK;
+}
+
+static int run_regime(runner *r, const regime *of) {
+    ffn_spec *specs = NULL;
+    int count = 0, status;
+    r->now = of;
+    if (of->kind == REGIME_NARROW && ffn_isa_best() != FFN_ISA_AVX512) {
+        cmd_note(r->command, "%s: no AVX-512 here: the kernels of the other regimes are the narrow ones", of->name);
+        return CMD_OK;
+    }
+    bench_team *team = bench_team_create(of->threads ? of->threads : 1);
+    if (!team)
+        return cmd_error(r->command, CMD_FAILED, "%d threads could not be started", of->threads);
+    r->compared = 0;
+    r->log_value = r->log_median = 0;
+    r->peers = (bench_peers){.count = 0};
+    status = of->peers ? bench_peers_of(r->command, of->peers, &r->peers) : CMD_OK;
+    if (!status && specs_of(of, &specs, &count))
+        status = cmd_error(r->command, CMD_FAILED, "no memory for the specs");
+    int done = status;
+    for (int i = 0; i < count && !done && !ferror(stdout); i++) {
+        r->spec = specs[i];
+        int one = run_spec(r, team);
+        status = one ? one : status; /* what could not be measured was said; the rest goes on */
+    }
+    if (r->compared > 0) {
+        const regime_result mean = {.figure = FIGURE_MEAN,
+                                    .value = exp(r->log_value / r->compared),
+                                    .median = exp(r->log_median / r->compared),
+                                    .wanted = wanted_of(r, FIGURE_MEAN)};
+        if (!add(r, mean))
+            status = cmd_error(r->command, CMD_FAILED, "no memory for the results");
+    }
+    bench_peers_close(&r->peers);
+    bench_team_destroy(team);
+    free(specs);
+    return status;
+}
+
+/* "prefill,decode": whether `name` is in the list. */
+static bool named(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strcspn(at, ",") == length && !strncmp(at, name, length))
+            return true;
+    return false;
+}
+
+static const char *name_at(size_t i) {
+    return regime_at(i) ? regime_at(i)->name : NULL;
+}
+
+static int check_names(const cmd *command, const char *list) {
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char word[32], near[96];
+        bool known = false;
+        snprintf(word, sizeof word, "%.*s", (int)fmin((double)strcspn(at, ","), sizeof word - 1), at);
+        for (size_t i = 0; name_at(i) && !known; i++)
+            known = !strcmp(name_at(i), word);
+        diag_near_names(word, name_at, near, sizeof near);
+        if (!known && strcmp(list, "all") != 0)
+            return cmd_error(command, CMD_USAGE, "--regimes: '%s' is no regime%s", word, near);
+    }
+    return CMD_OK;
+}
+
+static int write_page(runner *r) {
+    char date[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    ffn_diag diag = {0};
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
+    const regimes_caption caption = {.machine = ffn_machine_name(),
+                                     .isa = ffn_isa_name(ffn_isa_best()),
+                                     .date = date,
+                                     .plans = *r->options->tuned ? "tuned" : "untuned",
+                                     .busiest = r->busiest};
+    if (regimes_page(&r->results, &caption, r->options->output, &diag))
+        return cmd_diag(r->command, &diag);
+    return CMD_OK;
+}
+
+int regimes_run(const cmd *command, const regimes_options *options) {
+    static const report_column columns[] = {{"regime", 11, false}, {"spec", 26, false}, {"n", 4, true},
+                                            {"min", 6, true},      {"median", 6, true}, {"wanted", 6, true},
+                                            {"met", 3, false},     {"of", 0, false}};
+    int status = check_names(command, options->names);
+    runner *r = status ? NULL : calloc(1, sizeof *r);
+    if (!r)
+        return status ? status : cmd_error(command, CMD_FAILED, "no memory to measure in");
+    r->command = command;
+    r->options = options;
+    r->load_ms = bench_code_process_ms();
+    if (!options->json)
+        r->table = report_begin(columns, sizeof columns / sizeof *columns, false);
+    for (size_t i = 0; regime_at(i) && !ferror(stdout); i++) {
+        if (strcmp(options->names, "all") != 0 && !named(options->names, regime_at(i)->name))
+            continue;
+        int done = run_regime(r, regime_at(i));
+        status = done ? done : status;
+    }
+    if (!options->json && !report_end(&r->table))
+        status = CMD_FAILED;
+    if (options->output) {
+        int written = write_page(r);
+        status = written ? written : status;
+    }
+    free(r->results.list);
+    free(r);
+    return status;
+}
