@@ -102,15 +102,16 @@ static int measure(bench_row *row, bool *measured) {
         cmd_kernel_close(&lender);
         return cmd_diag(row->command, &diag);
     }
-    cmd_kernel fast = {0};
-    status = open_fast(row, &fast, &diag);
     cmd_kernel dense = {0};
     if (row->dense && row->info.isa != FFN_ISA_PORTABLE && bench_dense_open(row, &dense, &diag)) {
-        bench_contract_close(&contract);
         cmd_kernel_close(&dense);
+        bench_stages_source_close(&stages);
+        bench_contract_close(&contract);
         cmd_kernel_close(&lender);
         return cmd_diag(row->command, &diag);
     }
+    cmd_kernel fast = {0};
+    status = open_fast(row, &fast, &diag);
     const bench_request request = {.layer = row->layer,
                                    .kernel = row->kernel.kernel,
                                    .fast = fast.kernel,

@@ -18,16 +18,16 @@ bool nest_tiles_activate(const nest *n) {
 }
 
 /* A call whose time is that of one part of the kernel, where it is counted (stages.h). */
-static void counted_call(nest *n, stages_counter part, LLVMValueRef scratch, LLVMValueRef function,
-                         const LLVMValueRef *arguments, int32_t count) {
+static LLVMValueRef counted_call(nest *n, stages_counter part, LLVMValueRef scratch, LLVMValueRef function,
+                                 const LLVMValueRef *arguments, int32_t count) {
     ir *g = n->g;
-    LLVMValueRef begin = g->count_stages ? ir_ticks(g) : NULL;
-    ir_call(g, function, arguments, count);
+    LLVMValueRef begin = g->count_stages ? ir_ticks(g) : NULL, result = ir_call(g, function, arguments, count);
     if (!begin)
-        return;
+        return result;
     LLVMValueRef spent = LLVMBuildSub(g->builder, ir_ticks(g), begin, "");
     LLVMValueRef counter = ir_at_bytes(g, scratch, n->scratch.bytes + (int64_t)part * (int64_t)sizeof(uint64_t));
     ir_store(g, LLVMBuildAdd(g->builder, ir_load(g, g->i64, counter, 8), spent, ""), counter, 8);
+    return result;
 }
 
 /* activate(h, ldh, g, ldg, rows, columns): h = act(h), or phi(g, h), in place; columns are whole vectors. */
@@ -254,14 +254,14 @@ static void copy_ragged(nest *n, LLVMValueRef to, LLVMValueRef ld_to, LLVMValueR
 /* The sweep of the contract stage over the panels that `sweep` names: by the list of columns (`found` of them; -1: none
  * was made), or group by group over all terms. Only the caller of the dense one knows what runs next. */
 typedef struct contract_call {
-    LLVMValueRef found, list;
+    LLVMValueRef scratch, found, list;
     LLVMValueRef arguments[SWEEP_PARAMETERS];
 } contract_call;
 
 static void find_columns(nest *n, contract_call *c, LLVMValueRef packed) {
     const LLVMValueRef *of = c->arguments;
     LLVMValueRef arguments[] = {of[SWEEP_A], of[SWEEP_LDA], of[SWEEP_ROWS], of[SWEEP_K], packed, c->list};
-    c->found = n->sparse.wanted ? ir_call(n->g, n->sparse.find, arguments, 6) : NULL;
+    c->found = n->sparse.wanted ? counted_call(n, STAGES_CONTRACT, c->scratch, n->sparse.find, arguments, 6) : NULL;
 }
 
 static ir_if dense_begin(nest *n, const contract_call *c) {
@@ -274,7 +274,7 @@ static void dense_end(nest *n, const ir_if *dense) {
         ir_if_end(n->g, dense);
 }
 
-static void sweep_list(nest *n, const contract_call *c, LLVMValueRef scratch) {
+static void sweep_list(nest *n, const contract_call *c) {
     ir *g = n->g;
     LLVMValueRef arguments[SWEEP_PARAMETERS];
     if (!n->sparse.wanted)
@@ -282,9 +282,9 @@ static void sweep_list(nest *n, const contract_call *c, LLVMValueRef scratch) {
     memcpy(arguments, c->arguments, sizeof arguments);
     arguments[SWEEP_K] = c->found;
     arguments[SWEEP_NEXT] = c->list;
-    ir_if few = ir_if_begin(g, ir_less(g, ir_int(g, -1), c->found), "sparse");
-    counted_call(n, STAGES_CONTRACT, scratch, n->sparse.sweep, arguments, SWEEP_PARAMETERS);
-    ir_if_end(g, &few);
+    ir_if listed = ir_if_begin(g, ir_less(g, ir_int(g, -1), c->found), "listed");
+    counted_call(n, STAGES_CONTRACT, c->scratch, n->sparse.sweep, arguments, SWEEP_PARAMETERS);
+    ir_if_end(g, &listed);
 }
 
 /* contract_block(h, ldh, packed, f, k, y, ldy, scratch, rows, first panel, panels, after): y of these rows and panels
@@ -308,7 +308,8 @@ static void build_contract_block(nest *n) {
 
     LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0));
     LLVMValueRef end = ir_add(g, first, panels);
-    contract_call call = {.list = nest_scratch(n, scratch, n->scratch.list),
+    contract_call call = {.scratch = scratch,
+                          .list = nest_scratch(n, scratch, n->scratch.list),
                           .arguments = {[SWEEP_A] = h, [SWEEP_LDA] = ldh, [SWEEP_ROWS] = rows, [SWEEP_K] = k}};
     LLVMValueRef *arguments = call.arguments;
     bool chained = s->chains > 1;
@@ -342,7 +343,7 @@ static void build_contract_block(nest *n) {
         arguments[SWEEP_C] = ir_at(g, out, column);
         arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
         arguments[SWEEP_PANELS] = ir_sub(g, full_end, first);
-        sweep_list(n, &call, scratch);
+        sweep_list(n, &call);
     }
 
     if (ragged) {
@@ -362,7 +363,7 @@ static void build_contract_block(nest *n) {
         ir_if last_terms = dense_begin(n, &call);
         counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
         dense_end(n, &last_terms);
-        sweep_list(n, &call, scratch);
+        sweep_list(n, &call);
         copy_ragged(n, target, ldy, staged, ld, rows);
         ir_if_end(g, &reaches);
     }

@@ -155,7 +155,10 @@ static void build_sweep(ir *g, sparse *s, const ffn_plan *plan, int64_t panels, 
     }
     LLVMValueRef p[SWEEP_PARAMETERS];
     s->sweep = stage_sweep_function(g, "sparse_sweep", p);
-    for (int32_t rows = rows_least(plan); rows <= rows_most(plan); rows++) {
+    const int32_t least = rows_least(plan), most = rows_most(plan);
+    if (least == most) /* no other number has a list */
+        panel_loops(g, p, &of[most], panel_stride);
+    for (int32_t rows = least; rows <= most && least < most; rows++) {
         ir_if these = ir_if_begin(g, ir_equal(g, p[SWEEP_ROWS], ir_int(g, rows)), "rows");
         panel_loops(g, p, &of[rows], panel_stride);
         ir_if_end(g, &these);

@@ -108,9 +108,9 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     int64_t rows = plan->m_block, at = 0;
     int64_t k_block = up == 1 && plan->k_block < spec->d_model ? plan->k_block : spec->d_model;
     memset(scratch, 0, sizeof *scratch);
-    scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
     scratch->hidden_stride = block + FFN_PANEL;
+    scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
         int64_t *offset, floats;
     } parts[] = {
