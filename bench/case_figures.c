@@ -32,7 +32,7 @@ static void fill_report(const case_state *s, bench_report *report) {
     report->fraction_of_roof = report->roof_ms / report->ms_min;
 }
 
-static void fill_stages(const case_state *s, bench_report *report) {
+static void fill_stages(case_state *s, bench_report *report) {
     const bench_layer *layer = s->request->layer;
     const bench_contender *kernel = &s->contenders[KERNEL], *counting = &s->contenders[STAGES];
     bench_stages_report *stages = &report->stages;
@@ -107,7 +107,7 @@ static void fill_others(const case_state *s, bench_report *report) {
     }
 }
 
-void case_figures(const case_state *s, bench_report *report) {
+void case_figures(case_state *s, bench_report *report) {
     fill_report(s, report);
     fill_speedups(s, report);
     fill_stages(s, report);

@@ -51,6 +51,6 @@ typedef struct case_state {
 } case_state;
 
 /* The report of contenders that have their times; its errors and digest are others' work. */
-void case_figures(const case_state *s, bench_report *report);
+void case_figures(case_state *s, bench_report *report);
 
 #endif
