@@ -18,15 +18,21 @@ bool nest_tiles_activate(const nest *n) {
 }
 
 /* A call whose time is that of one part of the kernel, where it is counted (stages.h). */
-static LLVMValueRef counted_call(nest *n, stages_counter part, LLVMValueRef scratch, LLVMValueRef function,
+static LLVMValueRef counted_call(nest *n, stages_part part, LLVMValueRef scratch, LLVMValueRef function,
                                  const LLVMValueRef *arguments, int32_t count) {
     ir *g = n->g;
     LLVMValueRef begin = g->count_stages ? ir_ticks(g) : NULL, result = ir_call(g, function, arguments, count);
     if (!begin)
         return result;
-    LLVMValueRef spent = LLVMBuildSub(g->builder, ir_ticks(g), begin, "");
-    LLVMValueRef counter = ir_at_bytes(g, scratch, n->scratch.bytes + (int64_t)part * (int64_t)sizeof(uint64_t));
-    ir_store(g, LLVMBuildAdd(g->builder, ir_load(g, g->i64, counter, 8), spent, ""), counter, 8);
+    LLVMValueRef whole = LLVMBuildSub(g->builder, ir_ticks(g), begin, ""), words[STAGES_WORDS];
+    for (int64_t word = 0; word < STAGES_WORDS; word++)
+        words[word] = ir_at_bytes(g, scratch, n->scratch.bytes + 8 * (STAGES_WORDS * (int64_t)part + word));
+    LLVMValueRef spent = ir_min(g, whole, ir_load(g, g->i64, words[STAGES_MOST], 8));
+    const LLVMValueRef added[] = {[STAGES_SPENT] = spent, [STAGES_WHOLE] = whole, [STAGES_READINGS] = ir_int(g, 1)};
+    for (int word = 0; word < STAGES_MOST; word++) {
+        LLVMValueRef before = ir_load(g, g->i64, words[word], 8);
+        ir_store(g, LLVMBuildAdd(g->builder, before, added[word], ""), words[word], 8);
+    }
     return result;
 }
 
