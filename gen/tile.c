@@ -109,8 +109,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
 
     for (int32_t line = 0; at->next && line < s->prefetch; line++)
         for (int32_t p = 0; p < s->streams; p++)
-            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL),
-                        s->prefetch_to);
+            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), s->prefetch_to);
     for (int32_t line = 0; s->ahead && line < unroll * s->k_step; line++)
         for (int32_t p = 0; p < s->panels; p++)
             ir_prefetch(g, ir_at_const(g, at->b, p * s->panel_stride + (int64_t)(s->ahead + line) * FFN_PANEL),
