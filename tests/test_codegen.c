@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ffngen.h"
+#include "image.h"
 #include "isa.h"
 #include "plan_space.h"
 #include "support_asm.h"
@@ -266,5 +267,23 @@ Test(codegen, objects_hold_no_call_out_and_no_writable_data) {
             ffn_bytes image = emit(specs[i], isa, FFN_N_17_UP, FFNGEN_IMAGE);
             cr_expect_lt(image.bytes, 128 * 1024);
             image.release(image.data);
+        }
+}
+
+/* What an engine that serves every n keeps in its caches: the longest presets. */
+Test(codegen, code_and_constants_of_all_classes_together_stay_under_64_kib, .timeout = 120) {
+    static const char *const longest[] = {"d1024-f4096-gelu-bias", "d4096-f14336-swiglu", "d64-f256-relu-bias"};
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++)
+        for (size_t i = 0; i < sizeof longest / sizeof *longest; i++) {
+            uint64_t together = 0;
+            for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++) {
+                ffn_bytes image = emit(longest[i], isa, c, FFNGEN_IMAGE);
+                image_header header;
+                memcpy(&header, image.data, sizeof header);
+                together += header.text_bytes + header.rodata_bytes;
+                image.release(image.data);
+            }
+            cr_expect_lt(together, 64 * 1024, "%s %s: %llu bytes", longest[i], ffn_isa_name(isa),
+                         (unsigned long long)together);
         }
 }
