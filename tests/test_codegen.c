@@ -264,9 +264,9 @@ Test(codegen, objects_hold_no_call_out_and_no_writable_data) {
      */
     for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++)
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-            ffn_bytes image = emit(specs[i], isa, FFN_N_17_UP, FFNGEN_IMAGE);
-            cr_expect_lt(image.bytes, 128 * 1024);
-            image.release(image.data);
+            ffn_bytes built = emit(specs[i], isa, FFN_N_17_UP, FFNGEN_IMAGE);
+            cr_expect_lt(built.bytes, 128 * 1024);
+            built.release(built.data);
         }
 }
 
@@ -277,11 +277,11 @@ Test(codegen, code_and_constants_of_all_classes_together_stay_under_64_kib, .tim
         for (size_t i = 0; i < sizeof longest / sizeof *longest; i++) {
             uint64_t together = 0;
             for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++) {
-                ffn_bytes image = emit(longest[i], isa, c, FFNGEN_IMAGE);
+                ffn_bytes built = emit(longest[i], isa, c, FFNGEN_IMAGE);
                 image_header header;
-                memcpy(&header, image.data, sizeof header);
+                memcpy(&header, built.data, sizeof header);
                 together += header.text_bytes + header.rodata_bytes;
-                image.release(image.data);
+                built.release(built.data);
             }
             cr_expect_lt(together, 64 * 1024, "%s %s: %llu bytes", longest[i], ffn_isa_name(isa),
                          (unsigned long long)together);
