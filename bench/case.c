@@ -1,75 +1,29 @@
-/* case.c: the contenders of one measurement, and the figures made of their times */
-#include "case.h"
+/* case.c: the contenders of one measurement and their rounds; case_figures.c makes figures of their times */
+#include "case_state.h"
 
 #include "diag.h"
-#include "probes.h"
-#include "rounds.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PEAK_TURNS 2000
-#define ACTIVATE_COUNT 1024 /* values: input, second input and output stay in L1 together */
 #define CHOICE_SECONDS 0.02
 #define ACTIVATE_SEED 8
 #define ROUNDS_MIN 3
 
-enum {
-    KERNEL,
-    PEAK,
-    READ,
-    ACTIVATE,
-    KERNEL_ALONE,
-    FREE,
-    STAGES,
-    FAST,
-    DENSE,
-    PEAK_ALONE,
-    READ_ALONE,
-    PEERS,
-    CONTENDERS = PEERS + BENCH_PEERS_MAX
-};
-
-/* How so many threads together read the weights fastest. */
-typedef struct reading {
-    bench_read read; /* NULL: too few bytes, or no probes */
-    double ms;       /* the best so far */
-    int64_t bytes;   /* of a member */
-} reading;
-
-typedef struct state {
-    const bench_request *request;
-    ffn_args args; /* packed changes with each call */
-    ffn_work work; /* of the call that runs */
-    bench_clock clock;
-    float *values;
-    const bench_probes *probes;
-    reading together, alone;
-    const char *read_from;
-    bench_free_order free; /* kernel NULL: takes no part */
-    bench_stages stages;   /* likewise */
-    bench_beside fast;     /* likewise */
-    ffn_status status;     /* of the last call */
-    ffn_diag diag;
-    void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */
-    bench_contender contenders[CONTENDERS];
-} state;
-
 static void rest_call(void *self) {
-    bench_team_rest(((const state *)self)->request->team);
+    bench_team_rest(((const case_state *)self)->request->team);
 }
 
 static void kernel_alone_call(void *self) {
-    state *s = self;
+    case_state *s = self;
     bench_team_rest(s->request->team);
     s->args.packed = bench_copies_turn(&s->request->layer->packed);
     s->status = ffn_kernel_run(s->request->kernel, &s->args, &s->diag);
 }
 
 static void kernel_work(void *self, int member, int size) {
-    const state *s = self;
+    const case_state *s = self;
     for (int phase = 0; phase < s->work.phases; phase++) {
         if (phase > 0)
             bench_team_wait(s->request->team);
@@ -78,7 +32,7 @@ static void kernel_work(void *self, int member, int size) {
     }
 }
 
-static void team_call(state *s, const ffn_kernel *kernel, ffn_args *args) {
+static void team_call(case_state *s, const ffn_kernel *kernel, ffn_args *args) {
     int size = bench_team_size(s->request->team);
     args->packed = bench_copies_turn(&s->request->layer->packed);
     s->status = ffn_work_make(kernel, args, size, &s->work, &s->diag);
@@ -91,7 +45,7 @@ static void team_call(state *s, const ffn_kernel *kernel, ffn_args *args) {
 }
 
 static void kernel_call(void *self) {
-    state *s = self;
+    case_state *s = self;
     if (bench_team_size(s->request->team) == 1)
         kernel_alone_call(s);
     else
@@ -99,7 +53,7 @@ static void kernel_call(void *self) {
 }
 
 static void fast_call(void *self) {
-    state *s = self;
+    case_state *s = self;
     if (bench_team_size(s->request->team) > 1) {
         team_call(s, s->fast.kernel, &s->fast.args);
         return;
@@ -110,59 +64,59 @@ static void fast_call(void *self) {
 
 static void peak_work(void *self, int member, int size) {
     (void)member, (void)size;
-    ((const state *)self)->probes->peak.loop(PEAK_TURNS);
+    ((const case_state *)self)->probes->peak.loop(PEAK_TURNS);
 }
 
 static void peak_call(void *self) {
-    bench_team_run(((const state *)self)->request->team, peak_work, self);
+    bench_team_run(((const case_state *)self)->request->team, peak_work, self);
 }
 
 static void peak_alone_call(void *self) {
-    const state *s = self;
+    const case_state *s = self;
     bench_team_rest(s->request->team);
     s->probes->peak.loop(PEAK_TURNS);
 }
 
 static void read_work(void *self, int member, int size) {
     (void)size;
-    const state *s = self;
+    const case_state *s = self;
     s->together.read(s->read_from + member * s->together.bytes, s->together.bytes);
 }
 
 static void read_call(void *self) {
-    state *s = self;
+    case_state *s = self;
     s->read_from = bench_copies_turn(&s->request->layer->packed);
     bench_team_run(s->request->team, read_work, s);
 }
 
 static void read_alone_call(void *self) {
-    state *s = self;
+    case_state *s = self;
     bench_team_rest(s->request->team);
     s->alone.read(bench_copies_turn(&s->request->layer->packed), s->alone.bytes);
 }
 
 static void free_call(void *self) {
-    bench_free_order_call(&((state *)self)->free);
+    bench_free_order_call(&((case_state *)self)->free);
 }
 
 static void stages_call(void *self) {
-    bench_stages_call(&((state *)self)->stages);
+    bench_stages_call(&((case_state *)self)->stages);
 }
 
 static void dense_call(void *self) {
-    state *s = self;
+    case_state *s = self;
     s->args.packed = bench_copies_turn(&s->request->layer->packed);
     ffn_kernel_run(s->request->dense, &s->args, NULL);
 }
 
 static void activate_call(void *self) {
-    const state *s = self;
+    const case_state *s = self;
     ffn_kernel_activate(s->request->kernel, s->request->n, ACTIVATE_COUNT, s->values, s->values + ACTIVATE_COUNT,
                         s->values + 2 * ACTIVATE_COUNT, NULL);
 }
 
 typedef struct read_shape {
-    state *s;
+    case_state *s;
     reading *of;
     bench_read read;
     void (*call)(void *state);
@@ -175,7 +129,7 @@ static void read_shape_call(void *self) {
 }
 
 /* The best shape of reading for this buffer: what a kernel that only had to read could do. */
-static void choose_read(state *s, reading *of, int threads, void (*call)(void *state)) {
+static void choose_read(case_state *s, reading *of, int threads, void (*call)(void *state)) {
     enum { SHAPES_MAX = 8 };
     read_shape shapes[SHAPES_MAX];
     bench_contender contenders[SHAPES_MAX];
@@ -196,7 +150,7 @@ static void choose_read(state *s, reading *of, int threads, void (*call)(void *s
     of->ms = contenders[best].ms_min;
 }
 
-static ffn_status allocate(state *s, ffn_diag *diag) {
+static ffn_status allocate(case_state *s, ffn_diag *diag) {
     const bench_request *request = s->request;
     const ffn_spec *spec = &request->layer->spec;
     int64_t n = request->n, size = bench_team_size(request->team);
@@ -219,83 +173,13 @@ static ffn_status allocate(state *s, ffn_diag *diag) {
     return FFN_OK;
 }
 
-static void fill_report(const state *s, bench_report *report) {
-    const bench_request *request = s->request;
-    const bench_layer *layer = request->layer;
-    const ffn_spec *spec = &layer->spec;
-    const bench_contender *kernel = &s->contenders[KERNEL];
-    double flops = 2.0 * (double)request->n * (double)spec->d_model * (double)spec->d_ff * (layer->gated ? 3 : 2);
-    report->ms_min = kernel->ms_min;
-    report->ms_median = kernel->ms_median;
-    report->gflops = flops / kernel->ms_min * 1e-6;
-    report->weight_gbs = (double)layer->weight_bytes / kernel->ms_min * 1e-6;
-    if (!s->probes)
-        return;
-    int lanes = request->isa == FFN_ISA_PORTABLE ? 1 : s->probes->lanes, size = bench_team_size(request->team);
-    report->peak_gflops = s->probes->peak.flops * PEAK_TURNS * size / s->contenders[PEAK].ms_min * 1e-6;
-    double read_ms = fmin(s->together.ms, s->contenders[READ].ms_min);
-    report->read_gbs = s->together.read ? (double)(s->together.bytes * size) / read_ms * 1e-6 : 0;
-    report->act_ns_per_vector = s->contenders[ACTIVATE].ms_min * 1e6 * lanes / ACTIVATE_COUNT;
-    report->fraction_of_peak = report->gflops / report->peak_gflops;
-    double vectors = (double)request->n * (double)((spec->d_ff + lanes - 1) / lanes);
-    double compute_ms = flops / report->peak_gflops * 1e-6 + vectors * report->act_ns_per_vector * 1e-6 / size;
-    double bytes_ms = 0;
-    if (report->read_gbs > 0) {
-        report->fraction_of_read = report->weight_gbs / report->read_gbs;
-        bytes_ms = (double)layer->weight_bytes / report->read_gbs * 1e-6;
-    }
-    report->roof_ms = fmax(compute_ms, bytes_ms);
-    report->fraction_of_roof = report->roof_ms / report->ms_min;
-}
-
-static void fill_stages(const state *s, bench_report *report) {
-    const bench_layer *layer = s->request->layer;
-    const bench_contender *kernel = &s->contenders[KERNEL], *counting = &s->contenders[STAGES];
-    bench_stages_report *stages = &report->stages;
-    if (!s->stages.of.kernel)
-        return;
-    stages->timed = true;
-    stages->ratio_min = counting->ms_min / kernel->ms_min;
-    stages->ratio_median = bench_ratio(counting, kernel);
-    bench_stages_shares(&s->stages, stages->ms);
-    for (int part = 0; part < BENCH_PARTS; part++)
-        stages->ms[part] *= kernel->ms_min;
-    const double products[BENCH_REST] = {[BENCH_EXPAND] = layer->gated ? 2 : 1, [BENCH_CONTRACT] = 1};
-    for (int part = 0; part < BENCH_REST; part++) {
-        double terms = products[part] * (double)layer->spec.d_model * (double)layer->spec.d_ff;
-        if (stages->ms[part] > 0 && report->peak_gflops > 0)
-            stages->peak[part] = 2e-6 * (double)s->request->n * terms / stages->ms[part] / report->peak_gflops;
-        if (stages->ms[part] > 0 && report->read_gbs > 0)
-            stages->read[part] = 1e-6 * sizeof(float) * terms / stages->ms[part] / report->read_gbs;
-    }
-}
-
-/* What the threads together do in a second over what one of them does alone, each by rounds: the pace of a shared
- * machine changes more from one second to the next than what is compared. */
-static void fill_speedups(const state *s, bench_report *report) {
-    int size = bench_team_size(s->request->team);
-    if (size == 1)
-        return;
-    const bench_contender *of = s->contenders;
-    report->speedup = bench_ratio(&of[KERNEL_ALONE], &of[KERNEL]);
-    if (s->probes) {
-        report->peak_speedup = size * bench_ratio(&of[PEAK_ALONE], &of[PEAK]);
-        report->speedup_of_peak = report->speedup / report->peak_speedup;
-    }
-    if (s->together.read && s->alone.read) {
-        double bytes = (double)(s->together.bytes * size) / (double)s->alone.bytes;
-        report->read_speedup = bytes * bench_ratio(&of[READ_ALONE], &of[READ]);
-        report->speedup_of_read = report->speedup / report->read_speedup;
-    }
-}
-
 static void lend(const void *self, int64_t count, const float *g, const float *u, float *out) {
     const bench_request *request = self;
     ffn_kernel_activate(request->lender, request->n, count, g, u, out, NULL);
 }
 
 /* The case of one peer, its output compared. */
-static void make_peer(state *s, int i, bench_peer_report *report) {
+static void make_peer(case_state *s, int i, bench_peer_report *report) {
     const bench_request *request = s->request;
     const bench_peer *peer = &request->peers->list[i];
     const char *why = *peer->missing ? peer->missing : peer->no_layer;
@@ -322,7 +206,7 @@ static void make_peer(state *s, int i, bench_peer_report *report) {
         peer->module->case_destroy(made);
 }
 
-static ffn_status check_kernel(state *s, void (*call)(void *self), const float *y, double *error, ffn_diag *diag) {
+static ffn_status check_kernel(case_state *s, void (*call)(void *self), const float *y, double *error, ffn_diag *diag) {
     call(s);
     if (s->status) {
         if (diag)
@@ -337,7 +221,7 @@ static ffn_status check_kernel(state *s, void (*call)(void *self), const float *
 }
 
 /* Where a peer has an activation of its own. */
-static ffn_status make_fast(state *s, bench_report *report, ffn_diag *diag) {
+static ffn_status make_fast(case_state *s, bench_report *report, ffn_diag *diag) {
     bool wanted = false;
     for (int i = 0; i < BENCH_PEERS_MAX; i++)
         wanted = wanted || (s->peers[i] && report->peers[i].own_activation);
@@ -349,7 +233,7 @@ static ffn_status make_fast(state *s, bench_report *report, ffn_diag *diag) {
 }
 
 /* All contenders that are there, in rounds. */
-static void time_all(state *s, bench_report *report) {
+static void time_all(case_state *s, bench_report *report) {
     const bench_request *request = s->request;
     bool several = bench_team_size(request->team) > 1;
     void (*const calls[PEERS])(void *) = {
@@ -381,39 +265,9 @@ static void time_all(state *s, bench_report *report) {
     report->busy = bench_rounds(contenders, running, s->clock, ROUNDS_MIN, request->seconds);
     for (int i = running - 1; i >= 0; i--) /* each to its own place; places never lie before */
         contenders[which[i]] = contenders[i];
-    if (s->free.kernel) {
-        const bench_contender *kernel = &contenders[KERNEL], *other = &contenders[FREE];
-        report->free_order = (bench_free_report){.timed = true,
-                                                 .chosen = s->free.chosen,
-                                                 .ms_min = other->ms_min,
-                                                 .ms_median = other->ms_median,
-                                                 .ratio_min = kernel->ms_min / other->ms_min,
-                                                 .ratio_median = bench_ratio(kernel, other),
-                                                 .max_error = s->free.max_error};
-    }
-    if (s->fast.kernel) {
-        report->fast.timed = true;
-        report->fast.ms_min = contenders[FAST].ms_min;
-        report->fast.ms_median = contenders[FAST].ms_median;
-    }
-    if (request->dense) {
-        const bench_contender *kernel = &contenders[KERNEL], *other = &contenders[DENSE];
-        report->dense.timed = true;
-        report->dense.ms_min = other->ms_min;
-        report->dense.ms_median = other->ms_median;
-        report->dense.ratio_min = other->ms_min / kernel->ms_min;
-        report->dense.ratio_median = bench_ratio(other, kernel);
-    }
-    for (int i = 0; i < BENCH_PEERS_MAX; i++) {
-        if (!s->peers[i])
-            continue;
-        report->peers[i].timed = true;
-        report->peers[i].ms_min = contenders[PEERS + i].ms_min;
-        report->peers[i].ms_median = contenders[PEERS + i].ms_median;
-    }
 }
 
-static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
+static ffn_status measure(case_state *s, bench_report *report, ffn_diag *diag) {
     const bench_request *request = s->request;
     ffn_status status = check_kernel(s, kernel_call, s->args.y, &report->max_error, diag);
     if (!status && request->dense)
@@ -441,9 +295,7 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
     if (status)
         return status;
     time_all(s, report);
-    fill_report(s, report);
-    fill_speedups(s, report);
-    fill_stages(s, report);
+    case_figures(s, report);
     report->bits = ffn_digest(s->args.y, request->n, request->layer->spec.d_model, s->args.ldy);
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (s->peers[i])
@@ -456,7 +308,7 @@ static ffn_status measure(state *s, bench_report *report, ffn_diag *diag) {
 
 ffn_status bench_case(const bench_request *request, bench_report *report, ffn_diag *diag) {
     *report = (bench_report){0};
-    state *s = calloc(1, sizeof *s);
+    case_state *s = calloc(1, sizeof *s);
     if (!s)
         return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory to measure in");
     s->request = request;

@@ -1,12 +1,16 @@
 /* stages.c: see stages.h
  *
- * The counters run on while the system has given the core to someone else, so calls that took longer than the fastest
- * are left out. */
+ * The counter of time runs on while the system has given the core to someone else, for milliseconds, which falls on any
+ * part. A part is read in pieces of microseconds, so what is far longer than its mean was interrupted and counts no
+ * more than a long one; and of each part the least of many samples is taken, as of the times of bench. */
 #include "stages.h"
 
 #include "diag.h"
 
 #include <string.h>
+
+#define SAMPLE_TICKS 1000000 /* a fraction of a millisecond where the counter is that of the cycles */
+#define MOST 8               /* times the mean of the readings of a part */
 
 /* What the kernel's own counters count. */
 static uint64_t ticks_now(void) {
@@ -23,34 +27,49 @@ static uint64_t ticks_now(void) {
 #endif
 }
 
+static void close_sample(bench_stages *s) {
+    for (int part = 0; part < BENCH_PARTS; part++) {
+        double ticks = (double)s->open[part] / (double)s->open_calls;
+        s->ticks[part] = s->samples && s->ticks[part] < ticks ? s->ticks[part] : ticks;
+        s->open[part] = 0;
+    }
+    s->open_total = 0;
+    s->open_calls = 0;
+    s->samples++;
+}
+
 void bench_stages_call(void *self) {
     bench_stages *s = self;
-    uint64_t *counters = (uint64_t *)((char *)s->args.scratch + s->of.counters);
-    memset(counters, 0, BENCH_REST * sizeof *counters);
+    int64_t(*words)[BENCH_WORDS] = (int64_t(*)[BENCH_WORDS])((char *)s->args.scratch + s->of.words);
+    for (int part = 0; part < BENCH_REST; part++) {
+        memset(words[part], 0, sizeof words[part]);
+        words[part][BENCH_MOST] = s->most[part];
+    }
     s->args.packed = bench_copies_turn(&s->layer->packed);
     uint64_t begin = ticks_now();
     ffn_kernel_run(s->of.kernel, &s->args, NULL);
-    uint64_t total = ticks_now() - begin, counted = 0;
-    if (!s->reference || total < s->reference - s->reference / 10) {
-        s->reference = total;
-        memset(s->ticks, 0, sizeof s->ticks);
-    }
-    if (total > s->reference + s->reference / 10)
-        return;
+    int64_t rest = (int64_t)(ticks_now() - begin);
+    s->open_total += rest;
     for (int part = 0; part < BENCH_REST; part++) {
-        s->ticks[part] += counters[part];
-        counted += counters[part];
+        const int64_t *word = words[part];
+        int64_t most = word[BENCH_READINGS] ? MOST * word[BENCH_SPENT] / word[BENCH_READINGS] : 0;
+        s->most[part] = most > 0 && most < s->most[part] ? most : s->most[part];
+        s->open[part] += word[BENCH_SPENT];
+        rest -= word[BENCH_WHOLE];
     }
-    s->ticks[BENCH_REST] += counted < total ? total - counted : 0;
+    s->open[BENCH_REST] += rest > 0 ? rest : 0;
+    s->open_calls++;
+    if (s->open_total >= SAMPLE_TICKS)
+        close_sample(s);
 }
 
 ffn_status bench_stages_open(const bench_stages_kernel *of, bench_layer *layer, const ffn_args *args,
                              bench_stages *stages, ffn_diag *diag) {
     size_t row_bytes = (size_t)(args->n * args->ldy) * sizeof(float), scratch_bytes = args->scratch_bytes;
-    size_t bytes = ffn_kernel_scratch_bytes(of->kernel), end = of->counters + BENCH_REST * sizeof(uint64_t);
+    size_t bytes = ffn_kernel_scratch_bytes(of->kernel), end = of->words + BENCH_REST * BENCH_WORDS * sizeof(int64_t);
     scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
     scratch_bytes = end > scratch_bytes ? end : scratch_bytes;
-    *stages = (bench_stages){.layer = layer, .of = *of, .args = *args};
+    *stages = (bench_stages){.layer = layer, .of = *of, .args = *args, .most = {INT64_MAX, INT64_MAX, INT64_MAX}};
     stages->args.y = bench_alloc(row_bytes);
     stages->args.scratch = bench_alloc(scratch_bytes);
     stages->args.scratch_bytes = scratch_bytes;
@@ -69,10 +88,12 @@ void bench_stages_clear(bench_stages *stages) {
     *stages = (bench_stages){.layer = NULL};
 }
 
-void bench_stages_shares(const bench_stages *stages, double shares[BENCH_PARTS]) {
+void bench_stages_shares(bench_stages *stages, double shares[BENCH_PARTS]) {
     double sum = 0;
+    if (!stages->samples && stages->open_calls)
+        close_sample(stages);
     for (int part = 0; part < BENCH_PARTS; part++)
-        sum += (double)stages->ticks[part];
+        sum += stages->ticks[part];
     for (int part = 0; part < BENCH_PARTS; part++)
-        shares[part] = sum > 0 ? (double)stages->ticks[part] / sum : 0;
+        shares[part] = sum > 0 ? stages->ticks[part] / sum : 0;
 }

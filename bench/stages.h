@@ -10,18 +10,23 @@
 
 typedef enum bench_part { BENCH_EXPAND, BENCH_ACTIVATE, BENCH_CONTRACT, BENCH_REST, BENCH_PARTS } bench_part;
 
-/* The first three counters of the CPU's time, u64, lie in scratch and are added to. */
+/* Of each of the first three parts, int64_t in scratch: ticks of the CPU's counter of time, no more than BENCH_MOST of
+ * a reading; all of them; how many readings. The kernel adds to those and reads BENCH_MOST. */
+typedef enum bench_word { BENCH_SPENT, BENCH_WHOLE, BENCH_READINGS, BENCH_MOST, BENCH_WORDS } bench_word;
+
 typedef struct bench_stages_kernel {
     const ffn_kernel *kernel; /* prepared for n */
-    size_t counters;          /* bytes from the start of scratch; the kernel asks for less */
+    size_t words;             /* bytes from the start of scratch; the kernel asks for less */
 } bench_stages_kernel;
 
 typedef struct bench_stages {
     bench_layer *layer;
     bench_stages_kernel of; /* kernel NULL: takes no part */
     ffn_args args;
-    uint64_t reference;          /* ticks of one of the fastest calls */
-    uint64_t ticks[BENCH_PARTS]; /* of all calls about as fast */
+    int64_t most[BENCH_REST];  /* of a reading; what is longer was interrupted */
+    int64_t open[BENCH_PARTS]; /* ticks of the calls of a sample that is not complete */
+    int64_t open_total, open_calls, samples;
+    double ticks[BENCH_PARTS]; /* of one call, the least of the samples for each part */
 } bench_stages;
 
 /* Buffers for a kernel like that of `args`, and the first call: its y, [n][d_model] at args->ldy, must have the bits of
@@ -32,6 +37,6 @@ void bench_stages_clear(bench_stages *stages);
 /* One run; self is the stages. */
 void bench_stages_call(void *self);
 /* Of the time of a call, the sum is 1. */
-void bench_stages_shares(const bench_stages *stages, double shares[BENCH_PARTS]);
+void bench_stages_shares(bench_stages *stages, double shares[BENCH_PARTS]);
 
 #endif

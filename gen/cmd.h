@@ -82,7 +82,7 @@ void cmd_plan_text(const ffn_plan *plan, char *text, size_t text_bytes);
 
 /* "tiles=6x2/1x4,f_block=512,..." over a plan made for the spec: what is not named stays. */
 #define CMD_PLAN_FIELDS \
-    "tiles, m_block, f_block, k_block, unroll, prefetch, ahead, row_split, vector_bits, chunk, group, copy_x"
+    "tiles, m_block, f_block, k_block, unroll, prefetch, ahead, row_split, vector_bits, chunk, group, copy_x, hold_y"
 ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag);
 
 #endif

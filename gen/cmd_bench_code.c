@@ -7,6 +7,8 @@
 #include "image.h"
 #include "isa.h"
 #include "machine.h"
+#include "packed.h"
+#include "plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -98,4 +100,25 @@ ffn_status bench_code_measure(const ffn_spec *spec, ffn_isa isa, bench_code *cod
             code->all_ms = of.ms;
     }
     return FFN_OK;
+}
+
+ffn_status bench_memory_measure(const ffn_spec *spec, ffn_isa isa, bench_memory *memory, ffn_diag *diag) {
+    packed_layout layout;
+    ffn_machine machine;
+    ffn_plan plan;
+    int64_t floats = (ffn_spec_gated(spec) ? 3 : 2) * spec->d_model * spec->d_ff;
+    floats += (spec->bias & FFN_BIAS_UP ? spec->d_ff : 0) + (spec->bias & FFN_BIAS_GATE ? spec->d_ff : 0) +
+              (spec->bias & FFN_BIAS_DOWN ? spec->d_model : 0);
+    *memory = (bench_memory){0};
+    ffn_status status = packed_layout_of(spec, &layout, diag);
+    machine_read_calibrated(&machine, NULL);
+    for (int c = 0; c < FFN_N_CLASSES && !status; c++) {
+        status = ffn_plan_make(spec, isa, (ffn_n_class)c, &machine, &plan, diag);
+        int64_t bytes = status ? 0 : plan_scratch_bytes(spec, &plan);
+        if (bytes > memory->scratch_bytes)
+            *memory = (bench_memory){.scratch_bytes = bytes, .largest = (ffn_n_class)c};
+    }
+    if (!status)
+        memory->packed_over_weights = (double)layout.total_bytes / ((double)floats * sizeof(float));
+    return status;
 }

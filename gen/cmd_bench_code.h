@@ -1,4 +1,4 @@
-/* cmd_bench_code.h: a spec -> what its generated code costs: milliseconds to compile from cold, bytes
+/* cmd_bench_code.h: a spec -> what its kernels cost: milliseconds to compile from cold, bytes of code and of memory
  *
  * Cold is a process in which LLVM has done nothing yet: each measurement is a child's, forked before the first compile,
  * and the time of a processor that it took. */
@@ -16,6 +16,15 @@ typedef struct bench_code {
 
 /* `isa` is the one whose time is measured; of the others there are bytes alone, with the plans for this machine. */
 ffn_status bench_code_measure(const ffn_spec *spec, ffn_isa isa, bench_code *code, ffn_diag *diag);
+
+typedef struct bench_memory {
+    double packed_over_weights; /* bytes, biases included where the spec has them */
+    int64_t scratch_bytes;      /* of the fused nest, the most of the n classes */
+    ffn_n_class largest;
+} bench_memory;
+
+/* By the plans for this machine. */
+ffn_status bench_memory_measure(const ffn_spec *spec, ffn_isa isa, bench_memory *memory, ffn_diag *diag);
 
 /* The processor time of this process so far: before anything was done, that of loading LLVM. */
 double bench_code_process_ms(void);

@@ -1,17 +1,15 @@
 /* cmd_bench_regimes.c: the table of regimes -> rows of `ffngen bench`, and what each of them makes of its limits
  *
  * Shares are those of the fastest samples, as everywhere in bench; the same by medians stands beside them. */
-#define _POSIX_C_SOURCE 200809L /* gmtime_r */
+#define _GNU_SOURCE
 #include "cmd_bench_regimes.h"
 
 #include "cmd_bench_code.h"
 #include "diag.h"
 #include "json.h"
-#include "machine.h"
-#include "packed.h"
-#include "plan.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +30,7 @@ typedef struct runner {
     double load_ms;               /* of a processor, until this began: LLVM was loaded */
     double log_value, log_median; /* REGIME_PEERS: sums of logarithms */
     int compared;
+    char versions[BENCH_PEERS_MAX * (PEER_TEXT_BYTES + 2)], left_out[256]; /* for the page */
     /* REGIME_RANGE: by n, from the first on. */
     double fraction[RANGE_MAX], fraction_median[RANGE_MAX];
 } runner;
@@ -233,30 +232,13 @@ static int run_code(runner *r) {
 }
 
 static int run_memory(runner *r) {
-    const ffn_spec *spec = &r->spec;
-    packed_layout layout;
-    ffn_machine machine;
-    ffn_plan plan;
+    bench_memory memory;
     ffn_diag diag = {0};
-    int64_t most = 0;
-    int largest = 0;
-    ffn_status status = packed_layout_of(spec, &layout, &diag);
-    machine_read_calibrated(&machine, NULL);
-    for (int c = 0; c < FFN_N_CLASSES && !status; c++) {
-        status = ffn_plan_make(spec, ffn_isa_best(), (ffn_n_class)c, &machine, &plan, &diag);
-        int64_t bytes = status ? 0 : plan_scratch_bytes(spec, &plan);
-        largest = bytes > most ? c : largest;
-        most = bytes > most ? bytes : most;
-    }
-    if (status)
+    if (bench_memory_measure(&r->spec, ffn_isa_best(), &memory, &diag))
         return cmd_diag(r->command, &diag);
-    int64_t up = ffn_spec_gated(spec) ? 2 : 1, floats = (up + 1) * spec->d_model * spec->d_ff;
-    floats += (spec->bias & FFN_BIAS_UP ? spec->d_ff : 0) + (spec->bias & FFN_BIAS_GATE ? spec->d_ff : 0) +
-              (spec->bias & FFN_BIAS_DOWN ? spec->d_model : 0);
-    double weights = (double)floats * sizeof(float);
-    regime_result packed = result_of(r, FIGURE_PACKED, (double)layout.total_bytes / weights, 0);
-    regime_result scratch = result_of(r, FIGURE_SCRATCH, (double)most, 0);
-    snprintf(scratch.note, sizeof scratch.note, "the most, n = %s", ffn_n_class_name((ffn_n_class)largest));
+    regime_result packed = result_of(r, FIGURE_PACKED, memory.packed_over_weights, 0);
+    regime_result scratch = result_of(r, FIGURE_SCRATCH, (double)memory.scratch_bytes, 0);
+    snprintf(scratch.note, sizeof scratch.note, "the most, n = %s", ffn_n_class_name(memory.largest));
     return add(r, packed) && add(r, scratch) ? CMD_OK : cmd_error(r->command, CMD_FAILED, "no memory for the results");
 }
 
@@ -313,12 +295,30 @@ static int specs_of(const regime *of, ffn_spec **specs, int *count) {
     return CMD_OK;
 }
 
+/* Why this machine has no such regime; NULL: it has. */
+static const char *not_here(const regime *of) {
+    cpu_set_t cpus;
+    if (of->kind == REGIME_NARROW && ffn_isa_best() != FFN_ISA_AVX512)
+        return "no AVX-512: the other regimes are of AVX2";
+    if (!sched_getaffinity(0, sizeof cpus, &cpus) && CPU_COUNT(&cpus) < of->threads)
+        return "one processor";
+    return NULL;
+}
+
+/* "one, two": another at the end, as far as there is room. */
+static void append(char *list, size_t bytes, const char *first, const char *second) {
+    size_t length = strlen(list);
+    snprintf(list + length, bytes - length, "%s%s%s%s", length ? ", " : "", first, *second ? ": " : "", second);
+}
+
 static int run_regime(runner *r, const regime *of) {
     ffn_spec *specs = NULL;
     int count = 0, status;
     r->now = of;
-    if (of->kind == REGIME_NARROW && ffn_isa_best() != FFN_ISA_AVX512) {
-        cmd_note(r->command, "%s: no AVX-512 here: the kernels of the other regimes are the narrow ones", of->name);
+    const char *why = not_here(of);
+    if (why) {
+        cmd_note(r->command, "%s is left out: %s", of->name, why);
+        append(r->left_out, sizeof r->left_out, of->title, why);
         return CMD_OK;
     }
     bench_team *team = bench_team_create(of->threads ? of->threads : 1);
@@ -330,6 +330,9 @@ static int run_regime(runner *r, const regime *of) {
     status = of->peers ? bench_peers_of(r->command, of->peers, &r->peers) : CMD_OK;
     if (!status && specs_of(of, &specs, &count))
         status = cmd_error(r->command, CMD_FAILED, "no memory for the specs");
+    for (int i = 0; i < r->peers.count; i++)
+        if (*r->peers.list[i].version && !strstr(r->versions, r->peers.list[i].version))
+            append(r->versions, sizeof r->versions, r->peers.list[i].version, "");
     int done = status;
     for (int i = 0; i < count && !done && !ferror(stdout); i++) {
         r->spec = specs[i];
@@ -387,6 +390,8 @@ static int write_page(runner *r) {
                                      .isa = ffn_isa_name(ffn_isa_best()),
                                      .date = date,
                                      .plans = *r->options->tuned ? "tuned" : "untuned",
+                                     .peers = r->versions,
+                                     .left_out = r->left_out,
                                      .busiest = r->busiest};
     if (regimes_page(&r->results, &caption, r->options->output, &diag))
         return cmd_diag(r->command, &diag);

@@ -40,7 +40,9 @@ int regimes_run(const cmd *command, const regimes_options *options);
 /* The Markdown that docs/performance.md takes over: a line for each regime, then one for each case. */
 typedef struct regimes_caption {
     const char *machine, *isa, *date, *plans;
-    double busiest; /* share of a row's time that others took */
+    const char *peers;    /* their versions, or empty */
+    const char *left_out; /* regimes that this machine has not, or empty */
+    double busiest;       /* share of a row's time that others took */
 } regimes_caption;
 ffn_status regimes_page(const regime_results *results, const regimes_caption *caption, const char *path,
                         ffn_diag *diag);

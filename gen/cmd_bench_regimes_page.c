@@ -100,6 +100,10 @@ ffn_status regimes_page(const regime_results *results, const regimes_caption *ca
         "beside them; other processes took up to %.0f %% of a row's time.\n\n",
         caption->machine, caption->isa, caption->plans, FFN_VERSION, ffngen_llvm_version(), caption->date,
         caption->busiest * 100);
+    if (*caption->peers)
+        text_print(&page, "Peers: %s.\n\n", caption->peers);
+    if (*caption->left_out)
+        text_print(&page, "Not here: %s.\n\n", caption->left_out);
     put_summary(&page, results);
     text_put(&page, "\n");
     put_cases(&page, results);

@@ -11,7 +11,10 @@
 #include <stdio.h>
 
 _Static_assert((int)BENCH_EXPAND == (int)STAGES_EXPAND && (int)BENCH_ACTIVATE == (int)STAGES_ACTIVATE &&
-                   (int)BENCH_CONTRACT == (int)STAGES_CONTRACT && (int)BENCH_REST == (int)STAGES_COUNTERS,
+                   (int)BENCH_CONTRACT == (int)STAGES_CONTRACT && (int)BENCH_REST == (int)STAGES_PARTS &&
+                   (int)BENCH_SPENT == (int)STAGES_SPENT && (int)BENCH_WHOLE == (int)STAGES_WHOLE &&
+                   (int)BENCH_READINGS == (int)STAGES_READINGS && (int)BENCH_MOST == (int)STAGES_MOST &&
+                   (int)BENCH_WORDS == (int)STAGES_WORDS,
                "bench reads the counters that the code has");
 
 static ffn_status build(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag) {
@@ -33,7 +36,7 @@ ffn_status bench_stages_source_open(const bench_row *row, bench_stages_source *s
     status = status ? status : ffn_kernel_prepare(opened->kernel, row->n, diag);
     if (!status)
         stages->of = (bench_stages_kernel){.kernel = opened->kernel,
-                                           .counters = (size_t)plan_scratch_bytes(&row->layer->spec, &row->info.plan)};
+                                           .words = (size_t)plan_scratch_bytes(&row->layer->spec, &row->info.plan)};
     return status;
 }
 

@@ -32,7 +32,7 @@ ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag) 
                   {"prefetch", NULL, &changed.prefetch}, {"ahead", NULL, &changed.ahead},
                   {"row_split", NULL, &row_split},       {"vector_bits", NULL, &changed.vector_bits},
                   {"chunk", NULL, &changed.chunk},       {"group", NULL, &changed.group},
-                  {"copy_x", NULL, &changed.copy_x}};
+                  {"copy_x", NULL, &changed.copy_x},     {"hold_y", NULL, &changed.hold_y}};
     for (const char *item = changes; *item;) {
         size_t length = strcspn(item, ",");
         char text[256], *value;

@@ -32,10 +32,11 @@ static void put_native(text *to, const emit_kernel *kernel, const ffn_plan *plan
                kernel->spec.d_ff, kernel->spec.bias, kernel->spec.accuracy, kernel->spec.activation, variant,
                kernel->symbol, variant * FFN_N_CLASSES + (int32_t)plan->n_class);
     put_isa(to, plan->isa);
-    text_print(to, ", %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %d, %d, %d, (ffn_row_split)%d, %d, %d, %d, %d, %d, {",
+    text_print(to,
+               ", %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %d, %d, %d, (ffn_row_split)%d, %d, %d, %d, %d, %d, %d, {",
                classes[plan->n_class], plan->m_block, plan->f_block, plan->k_block, plan->unroll, plan->prefetch,
                plan->ahead, (int)plan->row_split, plan->vector_bits, plan->chunk, plan->group, plan->copy_x,
-               plan->tile_count);
+               plan->hold_y, plan->tile_count);
     for (int32_t i = 0; i < plan->tile_count; i++)
         text_print(to, "%s{%d, %d}", i > 0 ? ", " : "", plan->tiles[i].mr, plan->tiles[i].panels);
     text_put(to, "}}},\n");

@@ -33,7 +33,7 @@ void ir_end(ir *g);
 /* Adds a function with the attributes every kernel needs and leaves the builder in its entry block. */
 LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVMTypeRef *parameters, int32_t count,
                          ir_linkage linkage);
-/* The function under construction runs so rarely that its code may be slow: it is compiled in a third of the time. For
+/* The function under construction runs so rarely that its code may be slow: it is compiled without optimisation. For
  * control alone: no vector goes through it. */
 void ir_cold(ir *g);
 LLVMValueRef ir_parameter(ir *g, int32_t index, const char *name);

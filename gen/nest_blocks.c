@@ -18,15 +18,21 @@ bool nest_tiles_activate(const nest *n) {
 }
 
 /* A call whose time is that of one part of the kernel, where it is counted (stages.h). */
-static LLVMValueRef counted_call(nest *n, stages_counter part, LLVMValueRef scratch, LLVMValueRef function,
+static LLVMValueRef counted_call(nest *n, stages_part part, LLVMValueRef scratch, LLVMValueRef function,
                                  const LLVMValueRef *arguments, int32_t count) {
     ir *g = n->g;
     LLVMValueRef begin = g->count_stages ? ir_ticks(g) : NULL, result = ir_call(g, function, arguments, count);
     if (!begin)
         return result;
-    LLVMValueRef spent = LLVMBuildSub(g->builder, ir_ticks(g), begin, "");
-    LLVMValueRef counter = ir_at_bytes(g, scratch, n->scratch.bytes + (int64_t)part * (int64_t)sizeof(uint64_t));
-    ir_store(g, LLVMBuildAdd(g->builder, ir_load(g, g->i64, counter, 8), spent, ""), counter, 8);
+    LLVMValueRef whole = LLVMBuildSub(g->builder, ir_ticks(g), begin, ""), words[STAGES_WORDS];
+    for (int64_t word = 0; word < STAGES_WORDS; word++)
+        words[word] = ir_at_bytes(g, scratch, n->scratch.bytes + 8 * (STAGES_WORDS * (int64_t)part + word));
+    LLVMValueRef spent = ir_min(g, whole, ir_load(g, g->i64, words[STAGES_MOST], 8));
+    const LLVMValueRef added[] = {[STAGES_SPENT] = spent, [STAGES_WHOLE] = whole, [STAGES_READINGS] = ir_int(g, 1)};
+    for (int word = 0; word < STAGES_MOST; word++) {
+        LLVMValueRef before = ir_load(g, g->i64, words[word], 8);
+        ir_store(g, LLVMBuildAdd(g->builder, before, added[word], ""), words[word], 8);
+    }
     return result;
 }
 
@@ -321,8 +327,16 @@ static void build_contract_block(nest *n) {
     LLVMValueRef start =
         chained ? nest_scratch(n, scratch, n->scratch.contract_start) : ir_at_bytes(g, packed, l->bias_down);
     LLVMValueRef full_end = ir_min(g, end, ir_int(g, full_panels));
+    LLVMValueRef held = out, ld_held = ldo; /* where the sums come from after the first block */
+    if (plan_holds_y(n->spec, n->plan)) {
+        LLVMValueRef ends = ir_equal(g, ir_add(g, f, k), ir_int(g, n->spec->d_ff));
+        held = nest_scratch(n, scratch, n->scratch.sums);
+        ld_held = ir_int(g, n->scratch.sums_stride);
+        out = ir_select(g, ends, y, held);
+        ldo = ir_select(g, ends, ldy, ld_held);
+    }
     arguments[SWEEP_LDC] = ldo;
-    arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ldo);
+    arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld_held);
     find_columns(n, &call, packed);
     ir_if all_terms = dense_begin(n, &call);
     ir_loop group = ir_loop_begin(g, first, full_end, ir_int(g, n->group), "group");
@@ -332,7 +346,7 @@ static void build_contract_block(nest *n) {
     LLVMValueRef next_weights = nest_contract_weights(n, packed, next_panel, f);
     arguments[SWEEP_NEXT] = ir_select(g, ir_less(g, next_panel, end), next_weights, after);
     arguments[SWEEP_C] = ir_at(g, out, column);
-    arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
+    arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), ir_at(g, held, column));
     arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, full_end, group.i));
     counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     ir_loop_end(g, &group);
@@ -341,7 +355,7 @@ static void build_contract_block(nest *n) {
         column = ir_mul(g, first, ir_int(g, FFN_PANEL));
         arguments[SWEEP_B] = nest_contract_weights(n, packed, first, f);
         arguments[SWEEP_C] = ir_at(g, out, column);
-        arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), arguments[SWEEP_C]);
+        arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), ir_at(g, held, column));
         arguments[SWEEP_PANELS] = ir_sub(g, full_end, first);
         sweep_list(n, &call);
     }

@@ -88,13 +88,11 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
     }
 }
 
-/* All panels of the group for one row tile: the widest tile of this height while it fits, then narrower ones. */
-static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef row) {
+/* All panels of the group for one row tile, whose first row is that of a, c and init: the widest tile of this height
+ * while it fits, then narrower ones. */
+static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef a, LLVMValueRef c, LLVMValueRef init) {
     ir *g = w->g;
     const stage *s = w->stage;
-    LLVMValueRef a = ir_at(g, w->p[SWEEP_A], ir_mul(g, row, w->p[SWEEP_LDA]));
-    LLVMValueRef c = ir_at(g, w->p[SWEEP_C], ir_mul(g, row, w->p[SWEEP_LDC]));
-    LLVMValueRef init = ir_at(g, w->p[SWEEP_INIT], ir_mul(g, row, w->p[SWEEP_LDI]));
     LLVMValueRef begin = ir_int(g, 0);
     for (int32_t i = first_tile; i < w->plan->tile_count && w->plan->tiles[i].mr == w->plan->tiles[first_tile].mr;
          i++) {
@@ -145,11 +143,14 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
     LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
     w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])), after);
+    LLVMValueRef a = ir_at(g, w->p[SWEEP_A], ir_mul(g, row, w->p[SWEEP_LDA]));
+    LLVMValueRef c = ir_at(g, w->p[SWEEP_C], ir_mul(g, row, w->p[SWEEP_LDC]));
+    LLVMValueRef init = ir_at(g, w->p[SWEEP_INIT], ir_mul(g, row, w->p[SWEEP_LDI]));
     for (int32_t i = 0; i < plan->tile_count; i++) {
         if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
             continue;
         ir_if height = ir_if_begin(g, ir_equal(g, mr, ir_int(g, plan->tiles[i].mr)), "height");
-        row_tile(w, i, row);
+        row_tile(w, i, a, c, init);
         ir_if_end(g, &height);
     }
     LLVMValueRef zero = ir_int(g, 0), next_index = ir_add(g, index, ir_int(g, 1));

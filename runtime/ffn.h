@@ -201,6 +201,7 @@ typedef struct ffn_plan {
     int32_t chunk;       /* terms of a sum that all row tiles take before any takes the next ones; 0: all of a block */
     int32_t group;       /* panels that pass through the row tiles together; 0: as many as the widest tile has */
     int32_t copy_x;      /* 1: a block of x is copied to scratch first: its rows would share sets of the caches */
+    int32_t hold_y;      /* 1: sums wait in scratch, not in y, from one block of hidden columns to the next: as copy_x */
     int32_t tile_count;
     ffn_tile tiles[FFN_TILES_MAX]; /* tallest first, for one height widest first; the last is 1x1 */
 } ffn_plan;
@@ -211,7 +212,7 @@ FFN_API ffn_status ffn_plan_make(const ffn_spec *spec, ffn_isa isa, ffn_n_class 
 /* BAD_ARGUMENT if code for this plan cannot be generated or would spill registers. */
 FFN_API ffn_status ffn_plan_check(const ffn_spec *spec, const ffn_plan *plan, ffn_diag *diag);
 /* One line: "avx2 17+ m96 f384 k768 u4 p1 6x1 5x1 4x1 1x1"; after p, where they are not 0, a<ahead>, r<row_split> and
- * v<vector_bits>, c<chunk>, g<group>, x<copy_x>. parse reads it back, and does not check it. */
+ * v<vector_bits>, c<chunk>, g<group>, x<copy_x>, y<hold_y>. parse reads it back, and does not check it. */
 FFN_API ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag);
 FFN_API ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag);
 

@@ -101,6 +101,10 @@ bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan) {
     return plan->n_class <= FFN_N_2_4 && plan_chains(spec->d_model) == 1;
 }
 
+bool plan_holds_y(const ffn_spec *spec, const ffn_plan *plan) {
+    return plan->hold_y && plan_chains(spec->d_model) == 1 && plan->f_block < spec->d_ff;
+}
+
 void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *scratch) {
     int32_t up = plan_chains(spec->d_ff), down = plan_chains(spec->d_model);
     int64_t up_columns = ceil_div(spec->d_ff, FFN_PANEL) * FFN_PANEL;
@@ -110,11 +114,13 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     memset(scratch, 0, sizeof *scratch);
     int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
     scratch->hidden_stride = block + FFN_PANEL;
+    scratch->sums_stride = down_columns + FFN_PANEL;
     scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
         int64_t *offset, floats;
     } parts[] = {
         {&scratch->x, plan->copy_x ? rows * scratch->x_stride : 0},
+        {&scratch->sums, plan_holds_y(spec, plan) ? rows * scratch->sums_stride : 0},
         {&scratch->hidden, rows * scratch->hidden_stride},
         {&scratch->gate, ffn_spec_gated(spec) ? rows * scratch->hidden_stride : 0},
         {&scratch->expand_chains, up > 1 ? rows * up * up_columns : 0},
@@ -196,6 +202,7 @@ ffn_status plan_check_fields(const ffn_spec *spec, const ffn_plan *plan, ffn_dia
         {"chunk", plan->chunk, 0, PLAN_CHUNK_MAX, FFN_PANEL},
         {"group", plan->group, 0, PLAN_GROUP_MAX, 1},
         {"copy_x", plan->copy_x, 0, 1, 1},
+        {"hold_y", plan->hold_y, 0, 1, 1},
         {"tile_count", plan->tile_count, 1, FFN_TILES_MAX, 1},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

@@ -36,7 +36,7 @@ static const double activation_cycles = 10; /* of a vector of hidden values: 20 
 static const double streams_reach[] = {0, 0.80, 0.93, 0.94, 0.95, 0.975, 1};
 enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS = 4 };
 
-static const double sharing = 0.03;           /* slower by this where rows of x share sets of L2 */
+static const double sharing = 0.02;           /* slower by this where rows of x share sets of L2 */
 static const double copied_bytes_a_cycle = 4; /* x into scratch, from wherever it is */
 enum { L2_LINE = 64, FEW_ROWS = 4, LAYERS = 6 };
 
@@ -136,9 +136,10 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
     return both(cycles, reading, c->covered * (few ? overlap_few : overlap) + bare * exposed);
 }
 
-/* Rows of x that lie a multiple of a few KiB apart meet in few sets of L2: what that slows a stage down by. */
+/* Rows of x, or of y, that lie a multiple of a few KiB apart meet in few sets of L2: what that slows a kernel down by.
+ */
 static double shared_sets(const costs *c, const ffn_machine *machine) {
-    enum { WAYS = 8, FREE_WAYS = 4 };
+    enum { WAYS = 8, FREE_WAYS = 3 };
     const int64_t way = machine->l2_bytes / WAYS, stride = c->spec->d_model * (int64_t)sizeof(float);
     const int64_t apart = stride % L2_LINE || way % stride ? 0 : way / stride; /* rows in sets of their own; 0: all */
     return apart > 0 && ceil_div(c->rows, apart) > FREE_WAYS ? sharing : 0;
@@ -193,7 +194,7 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     const double hidden = (double)(c.rows * (c.f_block + FFN_PANEL)) * (gated ? GATED_HIDDEN : 1);
     const double floats = (double)(c.rows * c.k_block + 2 * c.group * longest * FFN_PANEL) + hidden;
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
-    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1) + (plan->copy_x ? 0 : shared_sets(&c, machine));
+    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1) + (2 - plan->copy_x - plan->hold_y) * shared_sets(&c, machine);
 
     const int64_t f_blocks = ceil_div(spec->d_ff, c.f_block), h_panels = ceil_div(c.f_block, FFN_PANEL);
     const double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);

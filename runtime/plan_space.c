@@ -106,6 +106,7 @@ typedef enum axis {
     PREFETCH,
     AHEAD,
     ROW_SPLIT,
+    HOLD_Y,
     COPY_X,
     GRID_AXES,
     GROUP = GRID_AXES,
@@ -125,13 +126,13 @@ typedef struct values {
  * cut evenly. Unrolling is a multiple of the ISA's own (turn_terms below). The first value is the one to try first. */
 static const values grid[FFN_N_CLASSES][GRID_AXES] = {
     [FFN_N_1] = {VALUES(1), VALUES(ALL, 512, 1024, 256), VALUES(ALL, 1024), VALUES(1), VALUES(0), VALUES(0, 16, 32),
-                 VALUES(0), VALUES(0)},
+                 VALUES(0), VALUES(0), VALUES(0)},
     [FFN_N_2_4] = {VALUES(4), VALUES(2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 0), VALUES(0, 16), VALUES(0),
-                   VALUES(0)},
+                   VALUES(0), VALUES(0)},
     [FFN_N_5_16] = {VALUES(16), VALUES(2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 1, 0), VALUES(0), VALUES(0),
-                    VALUES(0)},
-    [FFN_N_17_UP] = {VALUES(66, 132), VALUES(512, 704), VALUES(512, ALL), VALUES(1), VALUES(2, 0), VALUES(0), VALUES(0),
-                     VALUES(0, 1)},
+                    VALUES(0), VALUES(0)},
+    [FFN_N_17_UP] = {VALUES(66, 132), VALUES(512, 704), VALUES(512, ALL), VALUES(1), VALUES(2), VALUES(0), VALUES(0),
+                     VALUES(0, 1), VALUES(0, 1)},
 };
 
 /* The whole space, in ascending order: what a search may step through. */
@@ -145,6 +146,7 @@ static const values space[AXES] = {
     [ROW_SPLIT] = VALUES(FFN_ROWS_LEAST_WORK, FFN_ROWS_TALLEST),
     [CHUNK] = VALUES(0, 32, 64, 128, 256, 512),
     [COPY_X] = VALUES(0, 1),
+    [HOLD_Y] = VALUES(0, 1),
     [GROUP] = VALUES(0, 1, 2, 3, 4, 6, 8),
 };
 
@@ -191,6 +193,9 @@ static void set(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value)
     case COPY_X:
         plan->copy_x = (int32_t)value;
         break;
+    case HOLD_Y:
+        plan->hold_y = (int32_t)value;
+        break;
     case GROUP: /* the widest tile is the least */
         plan->group = (int32_t)value;
         plan->group = plan_group(plan) == (int32_t)value ? (int32_t)value : 0;
@@ -211,6 +216,7 @@ static int64_t get(const ffn_plan *plan, axis which) {
                                    [AHEAD] = plan->ahead,
                                    [ROW_SPLIT] = (int64_t)plan->row_split,
                                    [COPY_X] = plan->copy_x,
+                                   [HOLD_Y] = plan->hold_y,
                                    [GROUP] = plan_group(plan),
                                    [CHUNK] = plan->chunk};
     return numbers[which];

@@ -12,7 +12,7 @@
 #define LINE_BYTES 256
 
 /* The first ones always stand there, the others where they are not 0. */
-enum { FIELDS = 11, FIELDS_ALWAYS = 5 };
+enum { FIELDS = 12, FIELDS_ALWAYS = 5 };
 
 static const struct {
     char letter;
@@ -21,7 +21,7 @@ static const struct {
 } fields[FIELDS] = {{'m', "m_block", INT64_MAX},   {'f', "f_block", INT64_MAX},     {'k', "k_block", INT64_MAX},
                     {'u', "unroll", INT32_MAX},    {'p', "prefetch", INT32_MAX},    {'a', "ahead", INT32_MAX},
                     {'r', "row_split", INT32_MAX}, {'v', "vector_bits", INT32_MAX}, {'c', "chunk", INT32_MAX},
-                    {'g', "group", INT32_MAX},     {'x', "copy_x", INT32_MAX}};
+                    {'g', "group", INT32_MAX},     {'x', "copy_x", INT32_MAX},      {'y', "hold_y", INT32_MAX}};
 
 ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, ffn_diag *diag) {
     char line[LINE_BYTES];
@@ -40,7 +40,8 @@ ffn_status ffn_plan_format(const ffn_plan *plan, char *text, size_t text_bytes, 
                                      plan->vector_bits,
                                      plan->chunk,
                                      plan->group,
-                                     plan->copy_x};
+                                     plan->copy_x,
+                                     plan->hold_y};
     int at = snprintf(line, sizeof line, "%s %s", ffn_isa_name(plan->isa) ? ffn_isa_name(plan->isa) : "?",
                       ffn_n_class_name(plan->n_class) ? ffn_n_class_name(plan->n_class) : "?");
     for (int i = 0; i < FIELDS && at > 0 && (size_t)at < sizeof line; i++)
@@ -154,6 +155,7 @@ ffn_status ffn_plan_parse(const char *text, ffn_plan *plan, ffn_diag *diag) {
     read.chunk = (int32_t)numbers[8];
     read.group = (int32_t)numbers[9];
     read.copy_x = (int32_t)numbers[10];
+    read.hold_y = (int32_t)numbers[11];
     status = parse_tiles(&at, &read, diag);
     if (!status)
         *plan = read;

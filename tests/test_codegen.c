@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ffngen.h"
+#include "image.h"
 #include "isa.h"
 #include "plan_space.h"
 #include "support_asm.h"
@@ -140,7 +141,7 @@ Test(codegen, a_spilling_plan_is_refused) {
 
 typedef struct function {
     char name[96];
-    bool global, pad, stores_x30, begins_signed;
+    bool global, pad, stores_x30, is_signed;
     int exits, authenticated; /* ways out, and those right before which the signature of x30 is checked */
 } function;
 
@@ -177,11 +178,12 @@ static int functions_of(const ffn_bytes *code, function *functions, int most) {
         } else if (f != NULL && line[0] == '\t' && line[1] != '.' && line[1] != '/' && line[1] != '#') {
             const char *instruction = line + 1;
             if (first) {
-                f->begins_signed = is_either(instruction, "paciasp", "hint\t#25");
-                f->pad = f->begins_signed || strncmp(instruction, "endbr64", 7) == 0 ||
+                f->pad = is_either(instruction, "paciasp", "hint\t#25") || strncmp(instruction, "endbr64", 7) == 0 ||
                          is_either(instruction, "bti\tc", "hint\t#34");
             }
             first = false;
+            f->is_signed |=
+                is_either(instruction, "paciasp", "hint\t#25"); /* maybe after a way out that needs no frame */
             f->stores_x30 |= strncmp(instruction, "st", 2) == 0 && strstr(instruction, "x30") != NULL;
             f->exits += is_exit(instruction);
             f->authenticated += authenticated && is_exit(instruction);
@@ -200,12 +202,12 @@ static void check_functions(ffn_isa isa, const char *spec, ffn_n_class n_class) 
     for (int i = 0; i < count; i++) {
         const function *f = &functions[i];
         entries += f->global;
-        signing += f->begins_signed;
+        signing += f->is_signed;
         cr_expect(f->pad || !f->global, "%s %s: %s has no landing pad", spec, ffn_isa_name(isa), f->name);
-        cr_expect_eq(f->begins_signed, f->stores_x30, "%s %s: %s: x30 is signed where it is stored, and nowhere else",
-                     spec, ffn_isa_name(isa), f->name);
+        cr_expect_eq(f->is_signed, f->stores_x30, "%s %s: %s: x30 is signed where it is stored, and nowhere else", spec,
+                     ffn_isa_name(isa), f->name);
         cr_expect_gt(f->exits, 0, "%s", f->name);
-        cr_expect_eq(f->authenticated, f->begins_signed ? f->exits : 0, "%s %s: %s", spec, ffn_isa_name(isa), f->name);
+        cr_expect_eq(f->authenticated, f->is_signed ? f->exits : 0, "%s %s: %s", spec, ffn_isa_name(isa), f->name);
     }
     cr_expect_eq(entries, 4);
     cr_expect_eq(signing > 0, isa == FFN_ISA_NEON, "%s: %d functions sign x30", ffn_isa_name(isa), signing);
@@ -265,5 +267,23 @@ Test(codegen, objects_hold_no_call_out_and_no_writable_data) {
             ffn_bytes image = emit(specs[i], isa, FFN_N_17_UP, FFNGEN_IMAGE);
             cr_expect_lt(image.bytes, 128 * 1024);
             image.release(image.data);
+        }
+}
+
+/* What an engine that serves every n keeps in its caches: the longest presets. */
+Test(codegen, code_and_constants_of_all_classes_together_stay_under_64_kib, .timeout = 120) {
+    static const char *const longest[] = {"d1024-f4096-gelu-bias", "d4096-f14336-swiglu", "d64-f256-relu-bias"};
+    for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++)
+        for (size_t i = 0; i < sizeof longest / sizeof *longest; i++) {
+            uint64_t together = 0;
+            for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++) {
+                ffn_bytes image = emit(longest[i], isa, c, FFNGEN_IMAGE);
+                image_header header;
+                memcpy(&header, image.data, sizeof header);
+                together += header.text_bytes + header.rodata_bytes;
+                image.release(image.data);
+            }
+            cr_expect_lt(together, 64 * 1024, "%s %s: %llu bytes", longest[i], ffn_isa_name(isa),
+                         (unsigned long long)together);
         }
 }

@@ -111,7 +111,7 @@ static int64_t changed_fields(const ffn_plan *a, const ffn_plan *b) {
                  memcmp(a->tiles, b->tiles, (size_t)a->tile_count * sizeof *a->tiles) != 0;
     return tiles + (a->m_block != b->m_block) + (a->f_block != b->f_block) + (a->k_block != b->k_block) +
            (a->unroll != b->unroll) + (a->prefetch != b->prefetch) + (a->ahead != b->ahead) +
-           (a->row_split != b->row_split) + (a->copy_x != b->copy_x) +
+           (a->row_split != b->row_split) + (a->copy_x != b->copy_x) + (a->hold_y != b->hold_y) +
            (!tiles && (a->chunk != b->chunk || plan_group(a) != plan_group(b))); /* a list brings its own */
 }
 

@@ -62,7 +62,7 @@ Test(plan_text, every_plan_of_every_preset_comes_back) {
 Test(plan_text, the_largest_numbers_and_most_tiles_come_back) {
     const char *largest =
         "neon 2-4 m9223372036854775807 f9223372036854775807 k9223372036854775807 u2147483647 p2147483647"
-        " a2147483647 r2147483647 v2147483647 c2147483647 g2147483647 x2147483647"
+        " a2147483647 r2147483647 v2147483647 c2147483647 g2147483647 x2147483647 y2147483647"
         " 16x8 15x8 14x8 13x8 12x8 11x8 10x8 9x8 8x8 7x8 6x8 5x8 4x8 3x8 2x8 1x1";
     const ffn_plan plan = parsed(largest);
     char text[256];

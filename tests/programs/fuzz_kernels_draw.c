@@ -189,6 +189,7 @@ static void draw_fields(support_rng *rng, const ffn_spec *spec, ffn_plan *plan) 
     plan->chunk = FUZZ_ONE_OF(rng, chunk);
     plan->group = FUZZ_ONE_OF(rng, group);
     plan->copy_x = (int32_t)support_between(rng, 0, 1);
+    plan->hold_y = (int32_t)support_between(rng, 0, 1);
     plan->vector_bits = fuzz_once_in(rng, 3) ? 256 : 0; /* refused but where vectors are wider */
     draw_tiles(rng, plan);
 }
