@@ -239,12 +239,14 @@ ffn_status verify_trial_minus_zero(verify_trial *t, int64_t rows, int64_t begin,
     return FFN_OK;
 }
 
-/* One column in about eight, the last one among them; a second row is all zeros, of both signs. */
+/* One column in about eight, the last one among them, and each in some of the rows; a third row is all zeros, of both
+ * signs. */
 static void make_few(const verify_trial *t, int64_t row, float *hidden) {
     const int64_t d_ff = t->subject->shape->spec.d_ff;
     for (int64_t f = 0; f < d_ff; ++f) {
         const float draw = verify_noise((uint64_t)f + (UINT64_C(1) << 56));
-        const bool few = row != 1 && (fabsf(draw) < 0.125f || (row == 0 && f == d_ff - 1));
+        const bool here = row != 2 && f % 3 != row % 3 && fabsf(draw) < 0.125f;
+        const bool few = here || (row == 0 && f == d_ff - 1);
         hidden[f] = few ? verify_noise((uint64_t)(f + row * d_ff) + (UINT64_C(1) << 55)) : copysignf(0, draw);
     }
 }
