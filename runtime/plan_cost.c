@@ -140,8 +140,10 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
  */
 static double shared_sets(const costs *c, const ffn_machine *machine) {
     enum { WAYS = 8, FREE_WAYS = 3 };
-    const int64_t way = machine->l2_bytes / WAYS, stride = c->spec->d_model * (int64_t)sizeof(float);
-    const int64_t apart = stride % L2_LINE || way % stride ? 0 : way / stride; /* rows in sets of their own; 0: all */
+    const int64_t way = machine->l2_bytes >= WAYS ? machine->l2_bytes / WAYS : 1;
+    const int64_t stride = c->spec->d_model * (int64_t)sizeof(float);
+    /* Rows in sets of their own; 0: all. */
+    const int64_t apart = stride % way == 0 ? 1 : stride % L2_LINE || way % stride ? 0 : way / stride;
     return apart > 0 && ceil_div(c->rows, apart) > FREE_WAYS ? sharing : 0;
 }
 
