@@ -119,6 +119,7 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     const struct {
         int64_t *offset, floats;
     } parts[] = {
+        {&scratch->list, plan_lists_columns(spec, plan) ? block : 0},
         {&scratch->x, plan->copy_x ? rows * scratch->x_stride : 0},
         {&scratch->sums, plan_holds_y(spec, plan) ? rows * scratch->sums_stride : 0},
         {&scratch->hidden, rows * scratch->hidden_stride},
@@ -128,7 +129,6 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
         {&scratch->contract_chains, down > 1 ? rows * down * down_columns : 0},
         {&scratch->contract_start, down > 1 ? down * down_columns : 0},
         {&scratch->ragged, spec->d_model % FFN_PANEL ? rows * FFN_PANEL : 0},
-        {&scratch->list, plan_lists_columns(spec, plan) ? block : 0},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         *parts[i].offset = at;
