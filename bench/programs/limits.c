@@ -22,7 +22,9 @@ int main(void) {
 }
 #else
 
-enum { PANEL = 16, FEW_TERMS = 2048, FEW_BYTES = 96 << 20, ROUNDS_MIN = 5, PEAK_TURNS = 20000 };
+#define PEAK_TURNS 20000
+#define FEW_BYTES (INT64_C(96) << 20) /* of panels: far more than L3 holds */
+enum { PANEL = 16, FEW_TERMS = 2048, ROUNDS_MIN = 5 };
 
 /* clang-format off */
 #define SUMS(DO) DO("0", "1", "0") DO("2", "3", "1") DO("4", "5", "2") DO("6", "7", "3")
@@ -212,8 +214,9 @@ static void few_rows(const bench_probes *probes, float *x, float *y, const char 
             "%2d rows, weights from memory: %4.1f %% of the roof, medians %4.1f %% (%.1f GB/s of %.1f, %.1f GFLOP/s of "
             "%.1f; chunks of %lld terms, %d panels side by side, %s)\n",
             cases[i].rows, 100 * roof_ms / all[best].ms_min, 100 * roof_ms / all[best].ms_median,
-            FEW_BYTES / all[best].ms_min * 1e-6, FEW_BYTES / read_ms * 1e-6, flops_of(s) / all[best].ms_min * 1e-6,
-            peak * 1e-6, (long long)s->chunk, s->streams, s->fetch ? "the next ones prefetched" : "no prefetch");
+            (double)FEW_BYTES / all[best].ms_min * 1e-6, (double)FEW_BYTES / read_ms * 1e-6,
+            flops_of(s) / all[best].ms_min * 1e-6, peak * 1e-6, (long long)s->chunk, s->streams,
+            s->fetch ? "the next ones prefetched" : "no prefetch");
     }
 }
 
