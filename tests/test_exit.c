@@ -17,7 +17,7 @@
 #include "guard.h"
 
 enum { OF_EXIT = 42, WAITERS = 4 };
-enum step { MODULE, PASSES, CODE, STEPS };
+enum step { MODULE, CODE, STEPS };
 
 static struct shared { /* with the child */
     atomic_int entering, begun, ended;
@@ -46,18 +46,11 @@ static void reach(enum step step) {
 }
 
 void LLVMContextSetDiagnosticHandler(void *context, void *handler, void *argument);
-void *LLVMRunPasses(void *module, const char *passes, void *machine, void *options);
 int LLVMTargetMachineEmitToMemoryBuffer(void *machine, void *module, int type, char **message, void **buffer);
 
 void LLVMContextSetDiagnosticHandler(void *context, void *handler, void *argument) {
     (void)context, (void)handler, (void)argument;
     reach(MODULE);
-}
-
-void *LLVMRunPasses(void *module, const char *passes, void *machine, void *options) {
-    (void)module, (void)passes, (void)machine, (void)options;
-    reach(PASSES);
-    return NULL; /* no error */
 }
 
 int LLVMTargetMachineEmitToMemoryBuffer(void *machine, void *module, int type, char **message, void **buffer) {
