@@ -114,6 +114,18 @@ static ffn_status compute(const bench_layer *layer, const float *x, bench_oracle
     return held ? status : diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows in double", (long long)count);
 }
 
+/* Nothing can be compared with what is not a number. */
+static ffn_status check_finite(const bench_oracle *oracle, ffn_diag *diag) {
+    for (int64_t i = 0; i < oracle->count * oracle->d_model; i++)
+        if (!isfinite(oracle->y[i]))
+            return diag_fail(diag, FFN_VERIFY_FAILED,
+                             "row %lld column %lld of y is %g in double too, so there is nothing to compare: weights, "
+                             "rows and what the activation makes of them must be finite",
+                             (long long)oracle->rows[i / oracle->d_model], (long long)(i % oracle->d_model),
+                             oracle->y[i]);
+    return FFN_OK;
+}
+
 ffn_status bench_oracle_create(const bench_layer *layer, const float *x, const int64_t *n, int n_count,
                                bench_oracle *oracle, ffn_diag *diag) {
     int64_t end = 0, limit = affordable(layer);
@@ -128,6 +140,7 @@ ffn_status bench_oracle_create(const bench_layer *layer, const float *x, const i
     ffn_status status = oracle->y
                             ? compute(layer, x, oracle, diag)
                             : diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows in double", (long long)most);
+    status = status ? status : check_finite(oracle, diag);
     if (status)
         bench_oracle_destroy(oracle);
     return status;

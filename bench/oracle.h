@@ -15,7 +15,7 @@ typedef struct bench_oracle {
     double *y;     /* [count][d_model] */
 } bench_oracle;
 
-/* x: [largest of n][d_model], dense. */
+/* x: [largest of n][d_model], dense. VERIFY_FAILED where y is not finite. */
 ffn_status bench_oracle_create(const bench_layer *layer, const float *x, const int64_t *n, int n_count,
                                bench_oracle *oracle, ffn_diag *diag);
 void bench_oracle_destroy(bench_oracle *oracle);

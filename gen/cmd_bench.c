@@ -281,6 +281,8 @@ static int run(const cmd *command, int argc, char **argv) {
         return cmd_error(command, CMD_USAGE, "--contract: of compiled kernels; the portable one has one order of sums");
     if (row->stages && portable)
         return cmd_error(command, CMD_USAGE, "--stages: of compiled kernels; the portable one counts nothing");
+    if (row->dense && portable)
+        return cmd_error(command, CMD_USAGE, "--dense: of compiled kernels; the portable one multiplies zeros always");
     if (row->dense && threads != 1)
         return cmd_error(command, CMD_USAGE, "--dense: on one thread, without --threads");
     const bench_input *input = &s.input;

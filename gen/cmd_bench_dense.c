@@ -4,8 +4,12 @@
  * are compared with those of the kernel before either is timed. */
 #include "cmd_bench_dense.h"
 
+#include "diag.h"
 #include "free_order.h"
 #include "json.h"
+#include "sparse.h"
+
+#include <stdlib.h>
 
 static ffn_status build(void *self, const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *image, ffn_diag *diag) {
     (void)self;
@@ -13,7 +17,27 @@ static ffn_status build(void *self, const ffn_spec *spec, const ffn_plan *plan, 
     return free_order_image(spec, plan, &dense, image, diag);
 }
 
+static ffn_status looks_for_zeros(const bench_row *row, bool *looks, ffn_diag *diag) {
+    const ffn_spec *spec = &row->layer->spec;
+    formula_graph *graph = malloc(sizeof *graph);
+    if (!graph)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the activation's graph");
+    ffn_status status = formula_build(spec->activation, spec->accuracy, graph, diag);
+    *looks = !status && sparse_passes(spec, &row->info.plan, graph);
+    free(graph);
+    return status;
+}
+
 ffn_status bench_dense_open(const bench_row *row, cmd_kernel *dense, ffn_diag *diag) {
+    bool looks;
+    ffn_status status = looks_for_zeros(row, &looks, diag);
+    if (status)
+        return status;
+    if (!looks) {
+        cmd_note(row->command, "--dense: the kernel for n = %lld multiplies zeros in h like all else: none to compare",
+                 (long long)row->n);
+        return FFN_OK;
+    }
     const ffn_source source = {.build = build}; /* is asked here alone */
     const ffn_options options = {.isa = row->info.isa,
                                  .verify = FFN_VERIFY_NEVER,
@@ -21,7 +45,7 @@ ffn_status bench_dense_open(const bench_row *row, cmd_kernel *dense, ffn_diag *d
                                  .plan = &row->info.plan,
                                  .tuned = "",
                                  .store = ""};
-    ffn_status status = ffn_context_create(&options, &dense->context, diag);
+    status = ffn_context_create(&options, &dense->context, diag);
     status = status ? status : ffn_kernel_create(dense->context, &row->layer->spec, &dense->kernel, diag);
     return status ? status : ffn_kernel_prepare(dense->kernel, row->n, diag);
 }

@@ -5,7 +5,8 @@
 
 #include "cmd_bench_row.h"
 
-/* A kernel for the plan of the row's kernel that multiplies zeros like all else. */
+/* A kernel for the plan of the row's kernel that multiplies zeros like all else. Where the row's own does so too, none
+ * is made, and a note says so. */
 ffn_status bench_dense_open(const bench_row *row, cmd_kernel *dense, ffn_diag *diag);
 
 /* "dense" of a line of JSON; a line below the row of a table. Nothing where it was not measured. */

@@ -3,18 +3,31 @@
 
 #include "diag.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* The digits at `*text`, which is left behind them, as a number up to `most`. */
+static bool take_number(const char **text, int64_t most, int64_t *number) {
+    char *end;
+    errno = 0;
+    *number = **text >= '0' && **text <= '9' ? strtoll(*text, &end, 10) : -1;
+    if (*number < 0 || *number > most || errno)
+        return false;
+    *text = end;
+    return true;
+}
 
 /* "6x2/4x2/1x4", tallest first. */
 static bool parse_tiles(const char *text, ffn_plan *plan) {
     plan->tile_count = 0;
     for (const char *at = text;; at++) {
-        int mr, panels, used = 0;
-        if (plan->tile_count == FFN_TILES_MAX || sscanf(at, "%dx%d%n", &mr, &panels, &used) != 2)
+        int64_t mr, panels;
+        if (plan->tile_count == FFN_TILES_MAX || !take_number(&at, INT32_MAX, &mr) || *at++ != 'x' ||
+            !take_number(&at, INT32_MAX, &panels))
             return false;
-        plan->tiles[plan->tile_count++] = (ffn_tile){mr, panels};
-        at += used;
+        plan->tiles[plan->tile_count++] = (ffn_tile){(int32_t)mr, (int32_t)panels};
         if (*at != '/')
             return *at == '\0';
     }
@@ -54,13 +67,16 @@ ffn_status cmd_plan_change(const char *changes, ffn_plan *plan, ffn_diag *diag) 
             field++;
         if (field == count)
             return diag_fail(diag, FFN_BAD_ARGUMENT, "no plan field '%s'; fields are " CMD_PLAN_FIELDS, text);
-        int number, used = 0;
-        if (sscanf(value, "%d%n", &number, &used) != 1 || value[used] || number < 0)
-            return diag_fail(diag, FFN_BAD_ARGUMENT, "%s: '%s' is not a whole number", text, value);
+        const int64_t most = fields[field].wide ? INT64_MAX : INT32_MAX;
+        const char *at = value;
+        int64_t number;
+        if (!take_number(&at, most, &number) || *at)
+            return diag_fail(diag, FFN_BAD_ARGUMENT, "%s: '%s' is not a whole number from 0 to %lld", text, value,
+                             (long long)most);
         if (fields[field].wide)
             *fields[field].wide = number;
         else
-            *fields[field].narrow = number;
+            *fields[field].narrow = (int32_t)number;
     }
     changed.row_split = (ffn_row_split)row_split;
     *plan = changed;

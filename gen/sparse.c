@@ -25,6 +25,10 @@ bool sparse_activation(const formula_graph *graph) {
     return zero;
 }
 
+bool sparse_passes(const ffn_spec *spec, const ffn_plan *plan, const formula_graph *graph) {
+    return plan_lists_columns(spec, plan) && spec->d_ff >= D_FF_MIN && sparse_activation(graph);
+}
+
 /* Rows of h that a plan's class has: in that of one row, the others' tiles would be code for nothing. */
 static int32_t rows_least(const ffn_plan *plan) {
     return plan->n_class == FFN_N_1 ? 1 : 2;
@@ -168,8 +172,7 @@ static void build_sweep(ir *g, sparse *s, const ffn_plan *plan, int64_t panels, 
 
 void sparse_build(ir *g, sparse *s, const ffn_spec *spec, const ffn_plan *plan, const formula_graph *graph,
                   int64_t panel_stride) {
-    s->wanted = !g->free.sums && !g->free.dense && plan_lists_columns(spec, plan) && spec->d_ff >= D_FF_MIN &&
-                sparse_activation(graph);
+    s->wanted = !g->free.sums && !g->free.dense && sparse_passes(spec, plan, graph);
     if (!s->wanted)
         return;
     build_find(g, s, plan);

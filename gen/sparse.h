@@ -23,7 +23,10 @@ typedef struct sparse {
 /* Whether an activation is exactly zero for every clearly negative argument. */
 bool sparse_activation(const formula_graph *graph);
 
-/* Adds both functions to the module, if a kernel of this spec and plan gains by them. `panel_stride` is that of the
+/* Whether kernels of this spec and plan look for zeros in h at all. */
+bool sparse_passes(const ffn_spec *spec, const ffn_plan *plan, const formula_graph *graph);
+
+/* Adds both functions to the module, if a kernel of this spec and plan looks for zeros. `panel_stride` is that of the
  * contract stage. */
 void sparse_build(ir *g, sparse *s, const ffn_spec *spec, const ffn_plan *plan, const formula_graph *graph,
                   int64_t panel_stride);

@@ -4,6 +4,7 @@
 #include "support_oracle.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,24 @@ Test(command_files, run_takes_weights_and_rows_from_files_and_writes_rows, .init
     read_npy(in_folder("z.npy"), again, 3, D);
     cr_expect_eq(memcmp(y, again, sizeof(float) * 3 * D), 0, "the portable kernel gives other bits");
     support_weights_free(weights);
+}
+
+/* The kernel is right to give NaN: it must not be blamed. */
+Test(command_files, bench_says_which_value_of_rows_or_weights_is_beyond_comparison, .init = make_folder,
+     .fini = remove_folder) {
+    static float x[N * D];
+    support_fill_x(x, N, D, D, SUPPORT_NORMAL, 2);
+    x[2 * D + 5] = NAN;
+    write_npy(in_folder("x.npy"), x, N, D);
+    RUN("bench", "d40-f72-relu", "--input", in_folder("x.npy"), "--n", "2", "--vs", "none", "--seconds", "0.01");
+    support_expect_status(0);
+    RUN("bench", "d40-f72-relu", "--input", in_folder("x.npy"), "--n", "3", "--vs", "none", "--seconds", "0.01");
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "row 2") && strstr(support_result.err, "must be finite"), "%s",
+              support_result.err);
+    RUN("bench", "d40-f72-relu", "--input", in_folder("x.npy"), "--row", "3", "--n", "5", "--vs", "none");
+    support_expect_status(2);
+    cr_expect(strstr(support_result.err, "7 rows"), "%s", support_result.err);
 }
 
 Test(command_files, run_that_fails_leaves_the_output_as_it_was, .init = make_folder, .fini = remove_folder) {

@@ -2,6 +2,7 @@
  * and executable at once */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,61 @@ static char rights_of(const void *address, int which) {
     }
     fclose(maps);
     return found;
+}
+
+/* The rows of the table in docs/image.md: a document that lags behind the header misleads whoever reads images by it.
+ */
+Test(image, is_laid_out_as_its_document_says) {
+#define ROW(field, bytes) \
+    { #field, offsetof(image_header, field), bytes }
+#define OF(field) ROW(field, sizeof(((image_header *)NULL)->field))
+    static const struct {
+        const char *name;
+        size_t offset, bytes;
+    } rows[] = {OF(magic),
+                OF(version),
+                OF(header_bytes),
+                OF(total_bytes),
+                OF(checksum),
+                OF(generator_hash),
+                OF(llvm_version),
+                OF(isa),
+                OF(verified),
+                OF(cpu_needs),
+                OF(scratch_bytes),
+                ROW(text_offset, 16),
+                ROW(rodata_offset, 16),
+                OF(entries),
+                OF(plan),
+                OF(spec)};
+#undef OF
+#undef ROW
+    enum { ROWS = sizeof rows / sizeof *rows };
+    FILE *document = fopen(FFN_SOURCE_DIR "/docs/image.md", "r");
+    cr_assert_not_null(document);
+    char line[512], name[64], first_line[64];
+    size_t found = 0, offset, bytes;
+    unsigned version = 0;
+    bool header_size = false;
+    snprintf(first_line, sizeof first_line, "    offset 0      header, %zu bytes\n", sizeof(image_header));
+    while (fgets(line, sizeof line, document) != NULL) {
+        header_size = header_size || strcmp(line, first_line) == 0;
+        if (sscanf(line, "| %zu | %zu | %63[a-z_]", &offset, &bytes, name) != 3)
+            continue;
+        cr_assert_lt(found, ROWS);
+        cr_expect_str_eq(name, rows[found].name);
+        cr_expect_eq(offset, rows[found].offset, "%s stands at %zu, not %zu", name, rows[found].offset, offset);
+        cr_expect_eq(bytes, rows[found].bytes, "%s has %zu bytes, not %zu", name, rows[found].bytes, bytes);
+        found++;
+        if (strcmp(name, "version") == 0)
+            sscanf(line, "| %*u | %*u | version | %u", &version);
+        if (strcmp(name, "header_bytes") == 0)
+            cr_expect(sscanf(line, "| %*u | %*u | header_bytes | %zu", &bytes) == 1 && bytes == sizeof(image_header));
+    }
+    fclose(document);
+    cr_expect_eq(found, ROWS);
+    cr_expect_eq(version, IMAGE_VERSION);
+    cr_expect(header_size, "not there: %s", first_line);
 }
 
 Test(image, maps_text_executable_and_the_rest_readable) {

@@ -21,6 +21,7 @@ typedef struct fuzz_subject {
     char plan_text[FFN_DESCRIBE_BYTES];
     bool prepared; /* by ffn_kernel_prepare with a forced plan; else by ffn_kernel_load */
     bool tame;     /* its activation has an error bound that means something for ordinary values */
+    bool sparse;   /* made for the contract stage that leaves out zeros of h: few rows, most columns of W_up zero */
     ffn_context *context;
     ffn_kernel *kernel;
     const image *code;    /* NULL: the portable kernel */

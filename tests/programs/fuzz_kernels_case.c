@@ -191,6 +191,9 @@ void fuzz_case_run(uint64_t seed, const fuzz_subject *subject, const fuzz_weight
     const bool beside = fuzz_once_in(&c.rng, 6);
     const fuzz_kind *kind = fuzz_kind_of(&c.rng);
     const fuzz_call *call = fuzz_call_of(&c.rng);
+    support_rng taste = {seed * 11 + 3};
+    if (subject->sparse && !fuzz_once_in(&taste, 4))
+        c.args.n = support_between(&taste, 1, 4);
     const int64_t n = c.args.n;
     c.tame = subject->tame && weights->tame && kind->tame;
     place(&c, beside);

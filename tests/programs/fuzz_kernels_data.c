@@ -96,6 +96,8 @@ typedef struct draw {
     support_rng *rng;
     fuzz_weights *weights;
     int arrays;
+    support_rng taste;
+    int dense_in; /* one output of W_up in so many is not all zeros; 0: all are as drawn */
 } draw;
 
 static float *draw_array(draw *d, int64_t count, const fuzz_kind *kind, float scale) {
@@ -112,9 +114,22 @@ static ffn_matrix draw_matrix(draw *d, int64_t inputs, int64_t outputs, const fu
     const bool in_out = fuzz_once_in(d->rng, 2);
     const int64_t width = in_out ? outputs : inputs, rows = in_out ? inputs : outputs;
     const int64_t ld = width + (fuzz_once_in(d->rng, 2) ? 0 : support_between(d->rng, 0, LD_EXTRA_MAX));
-    return (ffn_matrix){.data = draw_array(d, rows * ld, kind, 1 / sqrtf((float)inputs)),
+    float *values = draw_array(d, rows * ld, kind, 1 / sqrtf((float)inputs));
+    for (int64_t out = 0; d->dense_in && out < outputs; out++)
+        for (int64_t in = 0, zero = !fuzz_once_in(&d->taste, d->dense_in); zero && in < inputs; in++)
+            values[in_out ? in * ld + out : out * ld + in] = 0;
+    return (ffn_matrix){.data = values,
                         .ld = ld == width && fuzz_once_in(d->rng, 2) ? 0 : ld,
                         .layout = in_out ? FFN_IN_OUT : FFN_OUT_IN};
+}
+
+/* A bias of W_up: where its outputs are to be zero for most rows, +0, -0 or below. */
+static float *draw_bias(draw *d, int64_t count, const fuzz_kind *kind) {
+    float *values = draw_array(d, count, kind, 1);
+    const int64_t how = d->dense_in ? support_between(&d->taste, 0, 2) : -1;
+    for (int64_t i = 0; how >= 0 && i < count; i++)
+        values[i] = how == 0 ? 0.0f : how == 1 ? -0.0f : -fabsf(values[i]);
+    return values;
 }
 
 static bool zeros(const float *values, int64_t count) {
@@ -180,7 +195,9 @@ bool fuzz_weights_make(uint64_t seed, const fuzz_subject *s, const fuzz_arena *a
                        fuzz_weights *w, char finding[FINDING_BYTES]) {
     support_rng rng = {~seed * 3};
     *w = (fuzz_weights){.tame = true};
-    draw d = {&rng, w, 0};
+    static const int dense_in[] = {1, 2, 3, 4, 5, 8, 20, 1000};
+    draw d = {.rng = &rng, .weights = w, .taste = {seed * 13 + 5}};
+    d.dense_in = s->sparse ? FUZZ_ONE_OF(&d.taste, dense_in) : 0;
     const int64_t d_model = s->spec.d_model, d_ff = s->spec.d_ff;
     const uint32_t bias = s->spec.bias;
     const bool gated = ffn_spec_gated(&s->spec);
@@ -194,14 +211,18 @@ bool fuzz_weights_make(uint64_t seed, const fuzz_subject *s, const fuzz_arena *a
     w->given.up = draw_matrix(&d, d_model, fused ? up : d_ff, kinds[0]);
     if (gated && !fused)
         w->given.gate = draw_matrix(&d, d_model, d_ff, kinds[0]);
+    const int up_dense_in = d.dense_in;
+    d.dense_in = 0;
     w->given.down = draw_matrix(&d, d_ff, d_model, kinds[1]);
+    d.dense_in = up_dense_in;
     if (bias & FFN_BIAS_UP)
-        w->given.bias_up = draw_array(&d, fused ? up : d_ff, kinds[2], 1);
+        w->given.bias_up = draw_bias(&d, fused ? up : d_ff, kinds[2]);
     if ((bias & FFN_BIAS_GATE) && !fused)
-        w->given.bias_gate = draw_array(&d, d_ff, kinds[2], 1);
+        w->given.bias_gate = draw_bias(&d, d_ff, kinds[2]);
     if (bias & FFN_BIAS_DOWN)
         w->given.bias_down = draw_array(&d, d_model, kinds[2], 1);
-    snprintf(w->text, sizeof w->text, "%s, %s, %s", kinds[0]->name, kinds[1]->name, kinds[2]->name);
+    snprintf(w->text, sizeof w->text, "%s, %s, %s%s", kinds[0]->name, kinds[1]->name, kinds[2]->name,
+             up_dense_in ? ", zeros" : "");
     ffn_diag diag = {.text = ""};
     const fuzz_where where = (fuzz_where)support_between(&rng, 0, FUZZ_PLACES - 1);
     if (!pack(s, arena, where, &rng, packed, w, &diag)) {

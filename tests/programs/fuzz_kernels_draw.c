@@ -151,6 +151,22 @@ static void draw_spec(support_rng *rng, fuzz_subject *subject) {
     spec->bias = (uint32_t)support_between(rng, 0, 7) & (ffn_spec_gated(spec) ? 7u : 5u);
 }
 
+/* One whose kernels may look for zeros in h (gen/sparse.h), at and around the widths from which on they do. */
+static void draw_sparse_spec(support_rng *rng, fuzz_subject *subject) {
+    static const char *const acts[] = {
+        "relu", "relu2", "reglu", "hardswish", "hardsigmoid", "act(max(x,0)*x)", "gated(max(min(g,6),0)*(u+1))"};
+    static const int64_t models[] = {64, 65, 66, 79, 80, 81, 95, 96, 97, 112, 127, 128, 129, 144, 160, 200, 257, 300};
+    static const int64_t hidden[] = {127, 128, 129, 130, 135, 136, 144, 160, 177, 200, 255, 256, 257, 300};
+    ffn_spec *spec = &subject->spec;
+    char words[512];
+    text t = {words, sizeof words, 0};
+    add(&t, "d%lld-f%lld-%s", (long long)FUZZ_ONE_OF(rng, models), (long long)FUZZ_ONE_OF(rng, hidden),
+        FUZZ_ONE_OF(rng, acts));
+    ffn_spec_parse(words, spec, NULL);
+    spec->bias = (uint32_t)support_between(rng, 0, 7) & (ffn_spec_gated(spec) ? 7u : 5u);
+    subject->tame = true;
+}
+
 /* ---- Plans ---- */
 
 /* Some heights, tallest first; each with a wider tile or without. */
@@ -200,6 +216,8 @@ static void draw_plan(support_rng *rng, fuzz_subject *subject) {
         draw_fields(rng, &subject->spec, &subject->plan);
     while (ffn_plan_check(&subject->spec, &subject->plan, NULL) != FFN_OK ||
            plan_scratch_bytes(&subject->spec, &subject->plan) > SCRATCH_BYTES_MAX);
+    if (subject->sparse)
+        subject->plan.n_class = (ffn_n_class)support_between(rng, FFN_N_1, FFN_N_2_4);
 }
 
 /* Any that runs here, this CPU's own more often. */
@@ -269,7 +287,11 @@ bool fuzz_subject_make(uint64_t group, const fuzz_given *given, fuzz_subject *s,
     support_rng rng = {~group};
     ffn_diag diag = {.text = ""};
     memset(s, 0, sizeof *s);
+    support_rng taste = {group * 7 + 1}; /* of its own: what else a seed draws stays what it was */
+    s->sparse = fuzz_once_in(&taste, 3);
     draw_spec(&rng, s);
+    if (s->sparse)
+        draw_sparse_spec(&taste, s);
     s->isa = draw_isa(&rng);
     bool good = take_given(given, s, &diag);
     if (good && s->isa != FFN_ISA_PORTABLE && given->plan == NULL) {
