@@ -8,6 +8,7 @@
 #include "cmd_bench_spec.h"
 #include "cmd_bench_stages.h"
 #include "options.h"
+#include "plot.h"
 #include "suite.h"
 
 #include <cjson/cJSON.h>
@@ -292,6 +293,9 @@ static int run(const cmd *command, int argc, char **argv) {
         return cmd_error(command, CMD_USAGE, "--map, --layout, --layer and --expert need --weights FILE");
     if (!input->input && input->row)
         return cmd_error(command, CMD_USAGE, "--row: of --input");
+    ffn_diag problem;
+    if (s.plot && plot_path_check(s.plot, &problem))
+        return cmd_diag(command, &problem);
     ffn_spec *specs = NULL;
     if (count > 0 || !s.all_presets) {
         status = cmd_specs(command, argv + operands, count, &specs);

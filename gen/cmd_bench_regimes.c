@@ -6,8 +6,8 @@
 
 #include "cmd_bench_code.h"
 #include "diag.h"
-#include "file.h"
 #include "json.h"
+#include "replace.h"
 
 #include <math.h>
 #include <sched.h>
@@ -381,16 +381,6 @@ static int check_names(const cmd *command, const char *list) {
     return CMD_OK;
 }
 
-/* Before an hour of measuring: whether the page can be written in the end. */
-static int check_output(const cmd *command, const char *path) {
-    file_writer *writer = NULL;
-    ffn_diag diag = {0};
-    if (file_writer_open(path, &writer, &diag))
-        return cmd_diag(command, &diag);
-    file_writer_abandon(writer);
-    return CMD_OK;
-}
-
 static int write_page(runner *r) {
     char date[32];
     time_t now = time(NULL);
@@ -414,8 +404,9 @@ int regimes_run(const cmd *command, const regimes_options *options) {
                                             {"min", 6, true},      {"median", 6, true}, {"wanted", 6, true},
                                             {"met", 3, false},     {"of", 0, false}};
     int status = check_names(command, options->names);
-    if (!status && options->output)
-        status = check_output(command, options->output);
+    ffn_diag diag = {0};
+    if (!status && options->output && replace_check(options->output, &diag))
+        status = cmd_diag(command, &diag);
     runner *r = status ? NULL : calloc(1, sizeof *r);
     if (!r)
         return status ? status : cmd_error(command, CMD_FAILED, "no memory to measure in");

@@ -309,7 +309,8 @@ static int run_specs(settings *s, const ffn_spec *specs, int count) {
         return cmd_error(s->command, CMD_USAGE, "--plot shows one spec, one n and one number of threads");
     ffn_diag problem;
     if (s->plot && plot_path_check(s->plot, &problem))
-        return cmd_error(s->command, CMD_USAGE, "--plot: %s", problem.text);
+        return cmd_error(s->command, problem.status == FFN_BAD_ARGUMENT ? CMD_USAGE : CMD_FAILED, "--plot: %s",
+                         problem.text);
     int status = find_table(s);
     if (!status)
         status = open_log(s);

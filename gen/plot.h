@@ -25,7 +25,8 @@ typedef struct plot_cell {
     const char *plan; /* text of that plan */
 } plot_cell;
 
-/* What can be known of a path before anything is measured: its ending. BAD_ARGUMENT. */
+/* What can be known of a path before anything is measured: its ending (BAD_ARGUMENT), and whether a file can
+ * be written there. */
 ffn_status plot_path_check(const char *path, ffn_diag *diag);
 
 /* mr x nv by GFLOP/s, best marked. */

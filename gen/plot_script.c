@@ -4,6 +4,7 @@
 
 #include "diag.h"
 #include "file.h"
+#include "replace.h"
 #include "text_file.h"
 
 #include <math.h>
@@ -284,5 +285,6 @@ ffn_status plot_file(plot_canvas *canvas, const char *path, ffn_diag *diag) {
 
 ffn_status plot_path_check(const char *path, ffn_diag *diag) {
     plot_kind kind;
-    return plot_kind_of(path, &kind, diag);
+    const ffn_status status = plot_kind_of(path, &kind, diag);
+    return status ? status : replace_check(path, diag);
 }

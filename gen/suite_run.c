@@ -273,14 +273,6 @@ static char *json_path(const char *page) {
     return path;
 }
 
-/* Fails before anything was measured where the files could not be written afterwards. */
-static ffn_status writable(const char *path, ffn_diag *diag) {
-    replacement file;
-    ffn_status status = replace_open(path, &file, diag);
-    replace_close(&file);
-    return status;
-}
-
 static int write_all(suite *s, const char *json, const char *page) {
     ffn_diag diag = {0}, remark = {0};
     cJSON *readable = suite_readable(s->result);
@@ -350,7 +342,7 @@ int suite_run(const cmd *command, const suite_options *options) {
     int status = CMD_OK;
     if (!s.result || !json)
         status = cmd_error(command, CMD_FAILED, "no memory for the results");
-    else if (writable(options->output, &diag) || writable(json, &diag))
+    else if (replace_check(options->output, &diag) || replace_check(json, &diag))
         status = cmd_diag(command, &diag);
     interrupted = 0;
     struct sigaction stop = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART}, old_int, old_term;

@@ -81,6 +81,13 @@ ffn_status replace_open(const char *path, replacement *of, ffn_diag *diag) {
     return status != FFN_OK ? status : temporary_open(of, diag);
 }
 
+ffn_status replace_check(const char *path, ffn_diag *diag) {
+    replacement file;
+    const ffn_status status = replace_open(path, &file, diag);
+    replace_close(&file);
+    return status;
+}
+
 /* The name outlives a power cut only once its folder is on the disk too. Not every file system lets a folder be
  * flushed, and the file is whole either way. */
 static void folder_flush(replacement *of) {

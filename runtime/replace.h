@@ -26,6 +26,8 @@ ffn_status replace_fail(const char *path, const char *what, int error, ffn_diag 
 
 /* A symbolic link is followed; only a regular file is replaced. After a failure close is still called. */
 ffn_status replace_open(const char *path, replacement *of, ffn_diag *diag);
+/* Fails before the work is done where its result could not be written afterwards. */
+ffn_status replace_check(const char *path, ffn_diag *diag);
 /* Everything to the disk, and only then the name. */
 ffn_status replace_finish(replacement *of, ffn_diag *diag);
 /* Leaves nothing behind but a file that was finished. */

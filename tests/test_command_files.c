@@ -154,6 +154,22 @@ Test(command_files, run_takes_weights_and_rows_from_files_and_writes_rows, .init
     support_weights_free(weights);
 }
 
+/* Nothing is on standard output: nothing was measured. */
+Test(command_files, bench_tries_its_outputs_before_it_measures, .init = make_folder, .fini = remove_folder) {
+    RUN("bench", "--regimes", "small", "--seconds", "0.01", "-o", in_folder("absent/page.md"));
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "absent/page.md"), "%s", support_result.err);
+    cr_expect_str_empty(support_result.out);
+    RUN("bench", "d40-f72-relu", "--n", "1", "--vs", "none", "--seconds", "0.01", "--plot", in_folder("absent/p.svg"));
+    support_expect_status(1);
+    cr_expect(strstr(support_result.err, "absent/p.svg"), "%s", support_result.err);
+    cr_expect_str_empty(support_result.out);
+    RUN("bench", "d40-f72-relu", "--n", "1", "--vs", "none", "--seconds", "0.01", "--plot", in_folder("p.txt"));
+    support_expect_status(2);
+    cr_expect(strstr(support_result.err, "p.txt") && strstr(support_result.err, ".svg"), "%s", support_result.err);
+    cr_expect_str_empty(support_result.out);
+}
+
 /* The kernel is right to give NaN: it must not be blamed. */
 Test(command_files, bench_says_which_value_of_rows_or_weights_is_beyond_comparison, .init = make_folder,
      .fini = remove_folder) {
