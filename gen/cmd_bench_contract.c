@@ -48,16 +48,8 @@ ffn_status bench_contract_open(const bench_row *row, bench_contract *contract, f
     for (int i = 0; i < VARIANTS && !status; i++) {
         free_order order = variants[i].order;
         const ffn_source source = {.build = build, .self = &order}; /* is asked in this turn alone */
-        const ffn_options options = {.isa = row->info.isa,
-                                     .verify = FFN_VERIFY_NEVER,
-                                     .source = &source,
-                                     .plan = &row->info.plan,
-                                     .tuned = "",
-                                     .store = ""};
         cmd_kernel *opened = &contract->opened[i];
-        status = ffn_context_create(&options, &opened->context, diag);
-        status = status ? status : ffn_kernel_create(opened->context, &row->layer->spec, &opened->kernel, diag);
-        status = status ? status : ffn_kernel_prepare(opened->kernel, row->n, diag);
+        status = bench_row_variant(row, &source, opened, diag);
         contract->kernels.list[i] = opened->kernel;
         contract->kernels.count += !status;
     }

@@ -39,15 +39,7 @@ ffn_status bench_dense_open(const bench_row *row, cmd_kernel *dense, ffn_diag *d
         return FFN_OK;
     }
     const ffn_source source = {.build = build}; /* is asked here alone */
-    const ffn_options options = {.isa = row->info.isa,
-                                 .verify = FFN_VERIFY_NEVER,
-                                 .source = &source,
-                                 .plan = &row->info.plan,
-                                 .tuned = "",
-                                 .store = ""};
-    status = ffn_context_create(&options, &dense->context, diag);
-    status = status ? status : ffn_kernel_create(dense->context, &row->layer->spec, &dense->kernel, diag);
-    return status ? status : ffn_kernel_prepare(dense->kernel, row->n, diag);
+    return bench_row_variant(row, &source, dense, diag);
 }
 
 void bench_dense_json(const bench_row *row, struct json_line *line) {

@@ -38,6 +38,18 @@ static ffn_status open_kernel(const bench_row *row, const ffn_spec *spec, cmd_ke
     return cmd_kernel_open(spec, &options, kernel, diag); /* which copies the plan */
 }
 
+ffn_status bench_row_variant(const bench_row *row, const ffn_source *source, cmd_kernel *variant, ffn_diag *diag) {
+    const ffn_options options = {.isa = row->info.isa,
+                                 .verify = FFN_VERIFY_NEVER,
+                                 .source = source,
+                                 .plan = &row->info.plan,
+                                 .tuned = "",
+                                 .store = ""};
+    ffn_status status = ffn_context_create(&options, &variant->context, diag);
+    status = status ? status : ffn_kernel_create(variant->context, &row->layer->spec, &variant->kernel, diag);
+    return status ? status : ffn_kernel_prepare(variant->kernel, row->n, diag);
+}
+
 /* Peers that gave something else than the oracle: each an error of its own, the others stand. */
 static int check_peers(const bench_row *row) {
     int status = CMD_OK;

@@ -32,6 +32,10 @@ typedef struct bench_row {
     bench_report report;
 } bench_row;
 
+/* The kernel of the row's plan as another source builds it, prepared for n: to be timed beside it, so it is neither
+ * verified nor stored. `source` must live as long as this call alone. */
+ffn_status bench_row_variant(const bench_row *row, const ffn_source *source, cmd_kernel *variant, ffn_diag *diag);
+
 /* CMD_OK: measured. Else the failure was said; a kernel asked for but not to be had, and an output that is not the
  * oracle's, are CMD_FAILED: with `measured` set, all that is right has its times. Clear in any case. */
 int bench_row_measure(bench_row *row, bool *measured);

@@ -24,18 +24,9 @@ static ffn_status build(void *self, const ffn_spec *spec, const ffn_plan *plan, 
 
 ffn_status bench_stages_source_open(const bench_row *row, bench_stages_source *stages, ffn_diag *diag) {
     static const ffn_source source = {.build = build};
-    const ffn_options options = {.isa = row->info.isa,
-                                 .verify = FFN_VERIFY_NEVER,
-                                 .source = &source,
-                                 .plan = &row->info.plan,
-                                 .tuned = "",
-                                 .store = ""};
-    cmd_kernel *opened = &stages->opened;
-    ffn_status status = ffn_context_create(&options, &opened->context, diag);
-    status = status ? status : ffn_kernel_create(opened->context, &row->layer->spec, &opened->kernel, diag);
-    status = status ? status : ffn_kernel_prepare(opened->kernel, row->n, diag);
+    const ffn_status status = bench_row_variant(row, &source, &stages->opened, diag);
     if (!status)
-        stages->of = (bench_stages_kernel){.kernel = opened->kernel,
+        stages->of = (bench_stages_kernel){.kernel = stages->opened.kernel,
                                            .words = (size_t)plan_scratch_bytes(&row->layer->spec, &row->info.plan)};
     return status;
 }
