@@ -222,11 +222,19 @@ static int64_t get(const ffn_plan *plan, axis which) {
     return numbers[which];
 }
 
-/* A tile of the grid that fetches ahead of itself leaves the next panels alone. */
 static void set_grid(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value) {
     set(spec, plan, which, which == UNROLL ? value * turn_terms(plan->isa, plan->n_class) : value);
-    if (which == AHEAD && value > 0)
-        set(spec, plan, PREFETCH, 0);
+}
+
+/* A tile of the grid that fetches ahead of itself leaves the next panels alone; and where nothing is prefetched for
+ * them, there is nothing for chunks and groups of them to do. */
+static ffn_plan settled(const ffn_plan *set) {
+    ffn_plan plan = *set;
+    if (plan.ahead)
+        plan.prefetch = 0;
+    if (plan.prefetch == 0)
+        plan.chunk = plan.group = 0;
+    return plan;
 }
 
 static bool same(const ffn_plan *a, const ffn_plan *b) {
@@ -267,7 +275,8 @@ size_t plan_space_grid(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, f
         for (int32_t turned = GRID_AXES; turned >= 0;) {
             for (axis i = 0; i < GRID_AXES; i++)
                 set_grid(spec, &plan, i, grid[n_class][i].of[at[i]]);
-            count = add(spec, &plan, plans, count, PLAN_GRID_MAX);
+            const ffn_plan point = settled(&plan);
+            count = add(spec, &point, plans, count, PLAN_GRID_MAX);
             for (turned = GRID_AXES - 1; turned >= 0 && ++at[turned] == grid[n_class][turned].count; turned--)
                 at[turned] = 0;
         }
@@ -297,9 +306,10 @@ static void descend(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *
             for (int32_t v = 0; axis_values->count > 1 && v < axis_values->count; v++) {
                 ffn_plan next = *plan;
                 set_grid(spec, &next, i, axis_values->of[v]);
-                if (same(&next, plan) || plan_check_fields(spec, &next, NULL) != FFN_OK)
+                const ffn_plan point = settled(&next);
+                if (same(&next, plan) || plan_check_fields(spec, &point, NULL) != FFN_OK)
                     continue;
-                const double cost = class_cost(spec, &next, machine);
+                const double cost = class_cost(spec, &point, machine);
                 if (cost < *least) {
                     *least = cost;
                     *plan = next;
@@ -323,7 +333,7 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
         descend(spec, machine, &plan, &cost);
         if (cost < least * (1 - clearly)) {
             least = cost;
-            *best = plan;
+            *best = settled(&plan);
         }
     }
     return isfinite(least);
