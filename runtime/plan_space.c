@@ -324,13 +324,16 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
     const tile_list *lists[LISTS_MAX];
     const int32_t list_count = lists_of(isa, n_class, lists);
     static const double clearly = 0.01; /* the lists of a class are in order of preference */
+    /* The model asks again and again whether it is gated: a user's formula would be parsed each time. */
+    ffn_spec shape = *spec;
+    strcpy(shape.activation, ffn_spec_gated(spec) ? "swiglu" : "relu");
     double least = INFINITY;
     for (int32_t list = 0; list < list_count; list++) {
-        ffn_plan plan = first_plan(spec, isa, n_class, lists[list]);
-        if (plan_check_fields(spec, &plan, NULL) != FFN_OK)
+        ffn_plan plan = first_plan(&shape, isa, n_class, lists[list]);
+        if (plan_check_fields(&shape, &plan, NULL) != FFN_OK)
             continue;
-        double cost = class_cost(spec, &plan, machine);
-        descend(spec, machine, &plan, &cost);
+        double cost = class_cost(&shape, &plan, machine);
+        descend(&shape, machine, &plan, &cost);
         if (cost < least * (1 - clearly)) {
             least = cost;
             *best = settled(&plan);
