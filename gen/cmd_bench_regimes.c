@@ -6,7 +6,6 @@
 
 #include "cmd_bench_code.h"
 #include "diag.h"
-#include "json.h"
 #include "replace.h"
 
 #include <math.h>
@@ -49,63 +48,9 @@ static double wanted_of(const runner *r, regime_figure figure) {
     return 0;
 }
 
-static void result_json(const regime_result *result) {
-    json_line line = json_begin();
-    json_text(&line, "regime", result->of->name);
-    if (*result->spec)
-        json_text(&line, "spec", result->spec);
-    if (result->n)
-        json_integer(&line, "n", result->n);
-    json_text(&line, "figure", regime_figures[result->figure].name);
-    json_number(&line, "value", result->value);
-    if (result->median > 0)
-        json_number(&line, "median", result->median);
-    json_number(&line, "wanted", result->wanted);
-    json_flag(&line, "met", result->met);
-    if (*result->note)
-        json_text(&line, "note", result->note);
-    json_end(&line);
-}
-
-static void number_cell(report_table *table, const regime_figure_row *row, double value) {
-    if (value > 0)
-        report_cell(table, "%.*f", row->digits, value * row->scale);
-    else
-        report_cell(table, "-");
-}
-
-/* Judges, keeps and prints; false without memory. */
 static bool add(runner *r, regime_result result) {
-    const regime_figure_row *row = &regime_figures[result.figure];
     result.of = r->now;
-    result.met = row->most ? result.value <= result.wanted : result.value >= result.wanted;
-    regime_results *all = &r->results;
-    if (all->count == all->room) {
-        size_t room = all->room ? 2 * all->room : 64;
-        regime_result *list = realloc(all->list, room * sizeof *list);
-        if (!list)
-            return false;
-        all->list = list;
-        all->room = room;
-    }
-    all->list[all->count++] = result;
-    if (r->options->json) {
-        result_json(&result);
-        return true;
-    }
-    report_cell(&r->table, "%s", result.of->name);
-    report_cell(&r->table, "%s", *result.spec ? result.spec : "all");
-    if (result.n)
-        report_cell(&r->table, "%lld", (long long)result.n);
-    else
-        report_cell(&r->table, "-");
-    number_cell(&r->table, row, result.value);
-    number_cell(&r->table, row, result.median);
-    report_cell(&r->table, "%.*f", row->digits, result.wanted * row->scale);
-    report_cell(&r->table, "%s", result.met ? "met" : "-");
-    report_cell(&r->table, "%s%s%s", row->unit, *result.note ? "; " : "", result.note);
-    fflush(stdout);
-    return true;
+    return regimes_add(&r->results, &result, r->options->json ? NULL : &r->table);
 }
 
 static regime_result result_of(const runner *r, regime_figure figure, double value, double median) {

@@ -34,6 +34,9 @@ typedef struct regime_results {
     size_t count, room;
 } regime_results;
 
+/* Judges `result`, keeps it and prints it: a line of JSON where there is no table. False without memory. */
+bool regimes_add(regime_results *all, regime_result *result, report_table *table);
+
 /* Exit status: that of the measuring, whatever is met. */
 int regimes_run(const cmd *command, const regimes_options *options);
 

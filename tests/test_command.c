@@ -142,16 +142,11 @@ Test(command, help_goes_to_standard_output_and_is_a_success) {
 
 /* Calls `check` with each line of standard output, parsed; returns their number. */
 static int each_line(void (*check)(const cJSON *line)) {
-    int count = 0;
-    for (char *line = support_result.out, *end; *line; line = end + 1, count++) {
-        end = strchr(line, '\n');
-        cr_assert(end, "the last line has no end: %s", line);
-        *end = '\0';
-        cJSON *parsed = cJSON_ParseWithOpts(line, NULL, true);
-        cr_assert(cJSON_IsObject(parsed), "no JSON object: %s", line);
-        check(parsed);
-        cJSON_Delete(parsed);
-    }
+    cJSON *all = json_lines_of(support_result.out);
+    const int count = cJSON_GetArraySize(all);
+    const cJSON *line;
+    cJSON_ArrayForEach(line, all) check(line);
+    cJSON_Delete(all);
     return count;
 }
 

@@ -14,19 +14,6 @@
 
 TestSuite(command_activations, .timeout = 300);
 
-/* The lines of standard output, parsed; the caller's. */
-static cJSON *lines(void) {
-    cJSON *all = cJSON_CreateArray();
-    for (char *line = support_result.out, *end; *line; line = end + 1) {
-        end = strchr(line, '\n');
-        cr_assert(end);
-        *end = '\0';
-        cJSON *parsed = cJSON_Parse(line);
-        cr_assert(parsed && cJSON_AddItemToArray(all, parsed), "%s", line);
-    }
-    return all;
-}
-
 /* ---- verify ---- */
 
 /* What an activation means, and between which errors it has to be found. */
@@ -49,7 +36,7 @@ Test(command_activations, verify_tells_the_largest_error_and_where_it_is) {
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
         RUN("verify", measured[i].spec, "-n", "1", "--json");
         support_expect_status(0);
-        cJSON *all = lines();
+        cJSON *all = json_lines_of(support_result.out);
         const cJSON *line;
         cJSON_ArrayForEach(line, all) {
             const double ulp = json_number_of(line, "act_ulp");
@@ -75,7 +62,7 @@ Test(command_activations, verify_tells_the_absolute_error_of_a_fast_one) {
     static const double none[EXACT_PARAMETERS_MAX];
     RUN("verify", "d3-f17-silu-fast", "-n", "1", "--json");
     support_expect_status(0);
-    cJSON *all = lines();
+    cJSON *all = json_lines_of(support_result.out);
     const cJSON *line;
     cJSON_ArrayForEach(line, all) {
         const double error = json_number_of(line, "act_error");
@@ -100,13 +87,13 @@ Test(command_activations, verify_tells_the_absolute_error_of_a_fast_one) {
 Test(command_activations, verify_tells_a_fast_error_in_what_bounds_it) {
     RUN("verify", "d1-f1-relu2-fast", "d1-f1-leaky_relu(-3.4e38)-fast", "-n", "1", "--isa", "portable", "--json");
     support_expect_status(0);
-    cJSON *all = lines();
+    cJSON *all = json_lines_of(support_result.out);
     const cJSON *line;
     cJSON_ArrayForEach(line, all) cr_expect_leq(json_number_of(line, "act_ulp"), 0.5);
     cJSON_Delete(all);
     RUN("verify", "d1-f1-elu(-1e6)-fast", "-n", "1", "--isa", "portable", "--json");
     support_expect_status(0);
-    all = lines();
+    all = json_lines_of(support_result.out);
     cr_expect_leq(json_number_of(cJSON_GetArrayItem(all, 0), "act_error"), 1e-6);
     cJSON_Delete(all);
 }
@@ -208,12 +195,12 @@ Test(command_activations, bench_refuses_what_it_would_not_heed) {
 Test(command_activations, bench_times_all_that_the_list_has_in_both_accuracies) {
     RUN("list", "activations", "--json");
     support_expect_status(0);
-    cJSON *list = lines();
+    cJSON *list = json_lines_of(support_result.out);
     cr_expect_eq(operations_of(list, "relu", "operations"), 1);
     cr_expect_eq(operations_of(list, "relu2", "operations_fast"), 2);
     RUN("bench", "--activations", "--seconds", "0.05", "--json");
     support_expect_status(0);
-    cJSON *timed = lines();
+    cJSON *timed = json_lines_of(support_result.out);
     const cJSON *line;
     int accurate = 0, fast = 0, forms = 0;
     cJSON_ArrayForEach(line, timed) {

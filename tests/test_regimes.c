@@ -13,19 +13,6 @@
 
 TestSuite(regimes, .timeout = 120);
 
-/* The lines of standard output, parsed; the caller's. */
-static cJSON *lines(void) {
-    cJSON *all = cJSON_CreateArray();
-    for (char *line = support_result.out, *end; *line; line = end + 1) {
-        end = strchr(line, '\n');
-        cr_assert(end);
-        *end = '\0';
-        cJSON *parsed = cJSON_Parse(line);
-        cr_assert(parsed && cJSON_AddItemToArray(all, parsed), "%s", line);
-    }
-    return all;
-}
-
 /* Packed weights of whole panels are as large as those given, but for a header and biases that the spec has not. */
 Test(regimes, say_what_is_wanted_and_whether_it_is_met) {
     char folder[] = "regimes_XXXXXX", path[64], text[4096] = "";
@@ -33,7 +20,7 @@ Test(regimes, say_what_is_wanted_and_whether_it_is_met) {
     snprintf(path, sizeof path, "%s/regimes.md", folder);
     RUN("bench", "--regimes", "memory", "--json", "--output", path);
     support_expect_status(0);
-    cJSON *all = lines();
+    cJSON *all = json_lines_of(support_result.out);
     const cJSON *line;
     int packed = 0, scratch = 0;
     cJSON_ArrayForEach(line, all) {
