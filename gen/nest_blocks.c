@@ -177,10 +177,12 @@ static void copy_x(nest *n, LLVMValueRef x, LLVMValueRef ldx, LLVMValueRef k, LL
     LLVMValueRef source = ir_at(g, ir_at(g, x, ir_mul(g, row.i, ldx)), k);
     LLVMValueRef target = ir_at(g, to, ir_mul(g, row.i, ir_int(g, n->scratch.x_stride)));
     ir_loop vector = ir_loop_begin(g, ir_int(g, 0), vectors, lanes, "vector");
-    ir_store(g, ir_load(g, g->vector, ir_at(g, source, vector.i), 4), ir_at(g, target, vector.i), 4);
+    LLVMValueRef terms = ir_load(g, g->vector, ir_at(g, source, vector.i), 4);
+    ir_store(g, terms, ir_at(g, target, vector.i), 4);
     ir_loop_end(g, &vector);
     ir_loop rest = ir_loop_begin(g, vectors, k_count, ir_int(g, 1), "rest");
-    ir_store(g, ir_load(g, g->f32, ir_at(g, source, rest.i), 4), ir_at(g, target, rest.i), 4);
+    LLVMValueRef term = ir_load(g, g->f32, ir_at(g, source, rest.i), 4);
+    ir_store(g, term, ir_at(g, target, rest.i), 4);
     ir_loop_end(g, &rest);
     ir_loop_end(g, &row);
 }
@@ -337,6 +339,7 @@ static void build_contract_block(nest *n) {
     }
     arguments[SWEEP_LDC] = ldo;
     arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld_held);
+    LLVMValueRef init = ir_select(g, starts, start, held);
     find_columns(n, &call, packed);
     ir_if all_terms = dense_begin(n, &call);
     ir_loop group = ir_loop_begin(g, first, full_end, ir_int(g, n->group), "group");
@@ -346,7 +349,7 @@ static void build_contract_block(nest *n) {
     LLVMValueRef next_weights = nest_contract_weights(n, packed, next_panel, f);
     arguments[SWEEP_NEXT] = ir_select(g, ir_less(g, next_panel, end), next_weights, after);
     arguments[SWEEP_C] = ir_at(g, out, column);
-    arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), ir_at(g, held, column));
+    arguments[SWEEP_INIT] = ir_at(g, init, column);
     arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, full_end, group.i));
     counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     ir_loop_end(g, &group);
@@ -355,7 +358,7 @@ static void build_contract_block(nest *n) {
         column = ir_mul(g, first, ir_int(g, FFN_PANEL));
         arguments[SWEEP_B] = nest_contract_weights(n, packed, first, f);
         arguments[SWEEP_C] = ir_at(g, out, column);
-        arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, start, column), ir_at(g, held, column));
+        arguments[SWEEP_INIT] = ir_at(g, init, column);
         arguments[SWEEP_PANELS] = ir_sub(g, full_end, first);
         sweep_list(n, &call);
     }

@@ -74,7 +74,8 @@ static LLVMValueRef list_columns(ir *g, const LLVMValueRef *h, int32_t rows, LLV
     LLVMPositionBuilder(g->builder, loop.head, LLVMGetFirstInstruction(loop.head));
     LLVMValueRef count = LLVMBuildPhi(g->builder, g->i64, "listed");
     LLVMPositionBuilderAtEnd(g->builder, body);
-    ir_store(g, LLVMBuildTrunc(g->builder, loop.i, g->i32, ""), ir_at(g, list, count), 4);
+    LLVMValueRef number = LLVMBuildTrunc(g->builder, loop.i, g->i32, "");
+    ir_store(g, number, ir_at(g, list, count), 4);
     LLVMValueRef any = any_row(g, h, rows, g->i32, loop.i);
     LLVMValueRef is = LLVMBuildICmp(g->builder, LLVMIntNE, any, LLVMConstInt(g->i32, 0, 0), "");
     LLVMValueRef more = ir_add(g, count, LLVMBuildZExt(g->builder, is, g->i64, ""));

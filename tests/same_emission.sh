@@ -15,6 +15,8 @@ for build in one two; do
                     "$ffngen" emit $spec --format $format --isa $isa --n $n -o "$work/$build/$spec-$isa-$n.$format"
                 done
             done
+            "$ffngen" emit $spec --format ir --isa $isa --n 40 --plan f_block=16,k_block=16,copy_x=1,hold_y=1 \
+                -o "$work/$build/$spec-$isa-blocks.ir"
             "$ffngen" emit $spec --format header --isa $isa,portable --prefix net -o "$work/$build/$spec-$isa.h"
         done
     done
