@@ -186,12 +186,12 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
     nest n = {.g = g, .spec = spec, .plan = plan, .layout = layout, .graph = graph, .gated = ffn_spec_gated(spec)};
     plan_scratch_of(spec, plan, &n.scratch);
     n.group = plan_group(plan);
-    n.expand = (stage){.name = "expand",
+    n.expand = (stage){.name = "expand_",
                        .columns = layout->up_panels * FFN_PANEL,
                        .terms = spec->d_model,
                        .panel_stride = layout->expand_panel_stride / (int64_t)sizeof(float),
                        .chains = plan_chains(spec->d_ff)};
-    n.contract = (stage){.name = "contract",
+    n.contract = (stage){.name = "contract_",
                          .columns = layout->down_panels * FFN_PANEL,
                          .terms = spec->d_ff,
                          .panel_stride = layout->contract_panel_bytes / (int64_t)sizeof(float),
@@ -203,8 +203,7 @@ void nest_build(ir *g, const ffn_spec *spec, const ffn_plan *plan, const packed_
     n.contract.fetch_soon = n.contract.chains == 1;
     n.expand.fetch_soon = n.expand.chains == 1 && plan->k_block < spec->d_model; /* partial sums wait in the h block */
     n.expand.activation = nest_tiles_activate(&n) ? graph : NULL;
-    stage_build(g, &n.expand, plan);
-    stage_build(g, &n.contract, plan);
+    stages_build(g, &n.expand, &n.contract, plan);
     sparse_build(g, &n.sparse, spec, plan, graph, n.contract.panel_stride);
     nest_blocks_build(&n);
     build_fused(&n);

@@ -160,6 +160,8 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
         [SWEEP_PANELS] = c->panels,
         [SWEEP_K] = c->k_count,
         [SWEEP_NEXT] = next,
+        [SWEEP_STRIDE] = ir_int(g, s->panel_stride),
+        [SWEEP_LAST] = ir_int(g, 0),
     };
     counted_call(n, STAGES_EXPAND, c->scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     if (s->chains > 1) /* such a stage has no k blocks: the sums are complete */
@@ -337,6 +339,8 @@ static void build_contract_block(nest *n) {
         out = ir_select(g, ends, y, held);
         ldo = ir_select(g, ends, ldy, ld_held);
     }
+    arguments[SWEEP_STRIDE] = ir_int(g, s->panel_stride);
+    arguments[SWEEP_LAST] = ir_int(g, 1);
     arguments[SWEEP_LDC] = ldo;
     arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld_held);
     LLVMValueRef init = ir_select(g, starts, start, held);

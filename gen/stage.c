@@ -20,7 +20,6 @@ typedef struct sweep {
     LLVMValueRef tiles[FFN_TILES_MAX];
     int32_t chains_at_once[FFN_TILES_MAX];
     bool fetches[FFN_TILES_MAX]; /* the next panels */
-    int32_t prefetch;
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
     LLVMValueRef part;      /* floats of each next panel that one panel of a row tile fetches */
@@ -35,7 +34,7 @@ static LLVMValueRef height_table(ir *g, const stage *s, const ffn_plan *plan) {
     for (int32_t r = 0; r < count; r++)
         heights[r] = LLVMConstInt(g->i8, r == 0 ? 1 : (unsigned long long)plan_next_height(plan, r), 0);
     char name[64];
-    snprintf(name, sizeof name, "%s_heights", s->name);
+    snprintf(name, sizeof name, "%sheights", s->name);
     LLVMValueRef table = LLVMAddGlobal(g->module, LLVMArrayType(g->i8, (unsigned)count), name);
     LLVMSetInitializer(table, LLVMConstArray(g->i8, heights, (unsigned)count));
     LLVMSetGlobalConstant(table, 1);
@@ -71,8 +70,10 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
             [TILE_LDI] = w->p[SWEEP_LDI],
             [TILE_K] = terms,
             [TILE_SOON] = w->soon,
+            [TILE_STRIDE] = w->p[SWEEP_STRIDE],
+            [TILE_LAST] = w->p[SWEEP_LAST],
         };
-        int32_t count = TILE_SOON + 1;
+        int32_t count = TILE_LAST + 1;
         if (at_once > 1) {
             arguments[TILE_TAIL] = ir_sub(g, more, ir_int(g, first));
             count = TILE_TAIL + 1;
@@ -92,7 +93,6 @@ static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVM
  * while it fits, then narrower ones. */
 static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef a, LLVMValueRef c, LLVMValueRef init) {
     ir *g = w->g;
-    const stage *s = w->stage;
     LLVMValueRef begin = ir_int(g, 0);
     for (int32_t i = first_tile; i < w->plan->tile_count && w->plan->tiles[i].mr == w->plan->tiles[first_tile].mr;
          i++) {
@@ -105,16 +105,17 @@ static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef a, LLVMValueRef 
         LLVMValueRef column = ir_mul(g, loop.i, ir_int(g, FFN_PANEL));
         LLVMValueRef next = ir_at(g, w->next, ir_mul(g, loop.i, w->part)), start = ir_at(g, init, column);
         LLVMValueRef out = ir_at(g, c, column);
-        tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, ir_int(g, s->panel_stride))), out, start, next);
+        tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, w->p[SWEEP_STRIDE])), out, start, next);
         ir_loop_end(g, &loop);
         begin = loop.i;
     }
 }
 
 LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters) {
-    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "rows", "panels", "k", "next"};
-    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,    g->pointer,
-                                           g->i64,     g->i64, g->i64,     g->i64,     g->pointer};
+    static const char *const names[] = {"a",    "lda",    "b", "c",    "ldc",    "init", "ldi",
+                                        "rows", "panels", "k", "next", "stride", "last"};
+    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64, g->pointer, g->i64,
+                                           g->i64,     g->i64, g->i64,     g->pointer, g->i64, g->i64};
     LLVMValueRef function = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
     for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
         parameters[i] = ir_parameter(g, i, names[i]);
@@ -180,18 +181,19 @@ static void sweep_chunks(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     ir_loop_end(g, &k);
 }
 
-static void build_sweep(sweep *w, stage *s) {
+static LLVMValueRef build_sweep(sweep *w, const stage *s) {
     ir *g = w->g;
     LLVMValueRef table = height_table(g, s, w->plan);
     char name[64];
-    snprintf(name, sizeof name, "%s_sweep", s->name);
-    s->sweep = stage_sweep_function(g, name, w->p);
+    snprintf(name, sizeof name, "%ssweep", s->name);
+    LLVMValueRef function = stage_sweep_function(g, name, w->p);
     LLVMValueRef next_group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
     if (w->chunk)
         sweep_chunks(w, table, next_group);
     else
         sweep_rows(w, table, next_group);
     ir_return(g);
+    return function;
 }
 
 /* Free order: as many as asked for, while the registers last. */
@@ -203,50 +205,73 @@ static int32_t sums_of(const ir *g, const stage *s, ffn_tile tile) {
     return sums;
 }
 
-void stage_build(ir *g, stage *s, const ffn_plan *plan) {
-    /* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers.
-     */
+/* Terms of one chain lie `chains` apart: as far in one turn as without chains, or addresses outgrow the registers. */
+static int32_t unroll_of(const ir *g, const stage *s, const ffn_plan *plan) {
     int32_t unroll = plan->unroll / s->chains > 0 ? plan->unroll / s->chains : 1;
     while (unroll > REST_UNROLL && s->terms % ((int64_t)unroll * s->chains))
         unroll /= 2;
-    unroll = unroll < g->free.sums ? g->free.sums : unroll;
-    /* Blocks of a sum start at multiples of a panel, so only the last can be no multiple of a turn. */
+    return unroll < g->free.sums ? g->free.sums : unroll;
+}
+
+/* Blocks of a sum start at multiples of a panel, so only the last can be no multiple of a turn. */
+static bool whole_turns(const stage *s, int32_t unroll) {
     int64_t turn = (int64_t)unroll * s->chains;
-    bool whole_turns = s->terms % turn == 0 && FFN_PANEL % turn == 0;
-    sweep w = {.g = g, .stage = s, .plan = plan, .prefetch = s->chains > 1 ? 0 : plan->prefetch};
-    w.chunk = plan_chunk(plan, s->chains, s->terms);
-    w.unroll = unroll;
+    return s->terms % turn == 0 && FFN_PANEL % turn == 0;
+}
+
+/* The code of a stage, or of two that differ in nothing but what is told at run time: then `s` is what they need
+ * together, and `unroll` and `whole` suit both. */
+static LLVMValueRef stage_build(ir *g, const stage *s, const ffn_plan *plan, int32_t unroll, bool whole, bool told) {
+    sweep w = {.g = g, .stage = s, .plan = plan, .unroll = unroll, .chunk = plan_chunk(plan, s->chains, s->terms)};
+    const int32_t prefetch = s->chains > 1 ? 0 : plan->prefetch, group = plan_group(plan);
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
         if (tile.panels * FFN_PANEL > s->columns)
             continue; /* wider than the whole stage: never called */
         w.chains_at_once[i] = plan_chains_at_once(plan_lanes(plan), tile, s->chains);
         /* With one row tile a turn fetches as many lines as it reads, shared by the streams. */
-        int32_t group = plan_group(plan), most_lines = (unroll * tile.panels + group - 1) / group;
+        int32_t most_lines = (unroll * tile.panels + group - 1) / group, lines = prefetch * tile.panels;
         tile_shape shape = {
             .mr = tile.mr,
             .panels = tile.panels,
-            .panel_stride = s->panel_stride,
             .k_step = s->chains,
             .chains = w.chains_at_once[i],
             .sums = sums_of(g, s, tile),
             .plane_stride = s->columns,
             .unroll = unroll,
-            .whole_turns = whole_turns,
+            .whole_turns = whole,
             .prefetch = tile.mr <= FEW_ROWS && tile.panels >= OWN_STREAMS ? 0
-                        : w.prefetch * tile.panels < most_lines           ? w.prefetch * tile.panels
+                        : lines < most_lines                              ? lines
                                                                           : most_lines,
             .streams = group,
             .prefetch_to = w.chunk ? IR_CACHE_1 : IR_CACHE_2,
             .ahead = plan->ahead,
             .fetch_soon = s->fetch_soon,
-            .add_zero = s->add_zero,
             .activation = s->activation,
+            .add_zero = s->add_zero,
+            .told = told,
         };
         w.fetches[i] = shape.prefetch > 0;
         char name[64];
-        snprintf(name, sizeof name, "%s_tile_%dx%d", s->name, tile.mr, tile.panels);
+        snprintf(name, sizeof name, "%stile_%dx%d", s->name, tile.mr, tile.panels);
         w.tiles[i] = tile_function(g, name, &shape);
     }
-    build_sweep(&w, s);
+    return build_sweep(&w, s);
+}
+
+void stages_build(ir *g, stage *expand, stage *contract, const ffn_plan *plan) {
+    int32_t up = unroll_of(g, expand, plan), down = unroll_of(g, contract, plan), unroll = up < down ? up : down;
+    if (expand->chains > 1 || contract->chains > 1) {
+        expand->sweep = stage_build(g, expand, plan, up, whole_turns(expand, up), false);
+        contract->sweep = stage_build(g, contract, plan, down, whole_turns(contract, down), false);
+        return;
+    }
+    stage both = *expand;
+    both.name = "";
+    both.columns = expand->columns > contract->columns ? expand->columns : contract->columns;
+    both.terms = expand->terms > contract->terms ? expand->terms : contract->terms;
+    both.add_zero = contract->add_zero;
+    both.fetch_soon = expand->fetch_soon || contract->fetch_soon;
+    bool whole = whole_turns(expand, unroll) && whole_turns(contract, unroll);
+    expand->sweep = contract->sweep = stage_build(g, &both, plan, unroll, whole, both.add_zero || both.activation);
 }

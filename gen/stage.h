@@ -1,7 +1,7 @@
 /* stage.h: one of the two products (expand, contract) over a block: the row tiles of a group of panels
  *
- * A stage owns the tile functions of its shape and the function that sweeps them over the rows of a block. Both stages
- * are the same code with other constants. */
+ * Both stages are the same code with other constants. Where neither has chains, what differs between them is a
+ * parameter, and one set of tiles serves both: half the code, and half the time to compile it. */
 #ifndef FFNGEN_STAGE_H
 #define FFNGEN_STAGE_H
 
@@ -9,12 +9,12 @@
 #include "tile.h"
 
 typedef struct stage {
-    const char *name;
+    const char *name;     /* before those of its functions */
     int64_t columns;      /* padded to panels */
     int64_t terms;        /* of a whole sum */
     int64_t panel_stride; /* floats between consecutive panels of one matrix */
     int32_t chains;
-    bool add_zero;
+    bool add_zero;                   /* a sum of this stage ends with +0 */
     bool fetch_soon;                 /* C is large: a tile fetches that of the next one */
     const formula_graph *activation; /* applied by the tiles; NULL: not */
     LLVMValueRef sweep;
@@ -33,14 +33,16 @@ typedef enum sweep_parameter {
     SWEEP_ROWS,
     SWEEP_PANELS,
     SWEEP_K,
-    SWEEP_NEXT, /* the first panel of what runs after this group, to be prefetched */
+    SWEEP_NEXT,   /* the first panel of what runs after this group, to be prefetched */
+    SWEEP_STRIDE, /* floats between panels: the stage's panel_stride */
+    SWEEP_LAST,   /* not 0: this is the contract stage */
     SWEEP_PARAMETERS
 } sweep_parameter;
 
 /* A function with the parameters of a sweep, and these. */
 LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters);
 
-/* Adds the tiles and the sweep to the module. */
-void stage_build(ir *g, stage *s, const ffn_plan *plan);
+/* Adds the tiles and the sweep of both stages to the module. */
+void stages_build(ir *g, stage *expand, stage *contract, const ffn_plan *plan);
 
 #endif

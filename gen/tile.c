@@ -4,13 +4,17 @@
  *         (AVX-512, 8 rows x 3 panels):    acc[8][3] 24   B 3   (A is a memory operand of the FMA) */
 #include "tile.h"
 
+#include <string.h>
+
 #include "formula_ir.h"
+#include "plan.h"
 
 #define ROWS_MAX 16
 #define VECTORS_MAX 32 /* PLAN_PANELS_MAX panels of four vectors each */
 #define CHAINS_MAX 4
-#define ROWS_PER_POINTER 3
-#define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + ROWS_MAX + 3)
+#define PER_POINTER 3
+#define POINTERS_MAX (ROWS_MAX / PER_POINTER + 1)
+#define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + 2 * POINTERS_MAX + 1)
 
 typedef LLVMValueRef accumulators[CHAINS_MAX][ROWS_MAX][VECTORS_MAX];
 
@@ -20,7 +24,7 @@ typedef struct tile {
     int32_t per_panel; /* vectors in a panel */
     int32_t vectors;   /* vectors in a row of the tile */
     LLVMValueRef p[TILE_PARAMETERS_MAX];
-    LLVMValueRef two_rows; /* 2 * lda */
+    LLVMValueRef two_rows, two_panels; /* 2 * lda, 2 * stride */
 } tile;
 
 /* Sets of accumulators that are in registers at once. */
@@ -29,28 +33,37 @@ static int32_t held(const tile_shape *shape) {
 }
 
 int32_t tile_parameters(const tile_shape *shape) {
-    return shape->chains > 1 ? TILE_TAIL + 1 : shape->prefetch ? TILE_NEXT_STEP + 1 : TILE_SOON + 1;
+    return shape->chains > 1 ? TILE_TAIL + 1 : shape->prefetch ? TILE_NEXT_STEP + 1 : TILE_LAST + 1;
 }
 
-/* Floats from the start of a tile row of B, C or init to vector v. */
-static int64_t b_offset(const tile *t, int32_t v) {
-    return v / t->per_panel * t->shape->panel_stride + v % t->per_panel * t->g->lanes;
-}
-
+/* Floats from the start of a tile row of C or init to vector v. */
 static int64_t c_offset(const tile *t, int32_t v) {
     return (int64_t)v * t->g->lanes;
 }
 
-/* What moves through a loop: pointers into A, one for every ROWS_PER_POINTER rows (the others are one addressing mode
- * away, so that many rows need few registers), the place in the panel, and what to prefetch. */
+/* What moves through a loop: pointers into A and B, one for every PER_POINTER rows or panels (the others are one
+ * addressing mode away, so that many rows need few registers), and what to prefetch. */
 typedef struct cursor {
-    LLVMValueRef a[ROWS_MAX / ROWS_PER_POINTER + 1], b, next;
+    LLVMValueRef a[POINTERS_MAX], b[POINTERS_MAX], next;
 } cursor;
 
+static int32_t pointers(int32_t count) {
+    return (count + PER_POINTER - 1) / PER_POINTER;
+}
+
+/* Row or panel i of the pointers' `of`. */
+static LLVMValueRef one_of(ir *g, const LLVMValueRef *of, int32_t i, LLVMValueRef stride, LLVMValueRef two_strides) {
+    LLVMValueRef base = of[i / PER_POINTER];
+    int32_t beyond = i % PER_POINTER;
+    return beyond == 0 ? base : ir_at(g, base, beyond == 1 ? stride : two_strides);
+}
+
 static LLVMValueRef row_of(tile *t, const cursor *at, int32_t r) {
-    LLVMValueRef base = at->a[r / ROWS_PER_POINTER];
-    int32_t below = r % ROWS_PER_POINTER;
-    return below == 0 ? base : ir_at(t->g, base, below == 1 ? t->p[TILE_LDA] : t->two_rows);
+    return one_of(t->g, at->a, r, t->p[TILE_LDA], t->two_rows);
+}
+
+static LLVMValueRef panel_of(tile *t, const cursor *at, int32_t panel) {
+    return one_of(t->g, at->b, panel, t->p[TILE_STRIDE], t->two_panels);
 }
 
 /* acc[chain] += A[.][term] B[term][.], the term `term` floats on from the cursor. */
@@ -65,7 +78,9 @@ static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int
     for (int32_t v = 0; v < t->vectors; v++) {
         if (wide && s->mr > 1)
             ir_pin_loads(g);
-        bv[v] = ir_load(g, g->vector, ir_at_const(g, at->b, term * FFN_PANEL + b_offset(t, v)), 4 * (uint32_t)g->lanes);
+        LLVMValueRef b = panel_of(t, at, v / t->per_panel);
+        int64_t offset = term * FFN_PANEL + v % t->per_panel * g->lanes;
+        bv[v] = ir_load(g, g->vector, ir_at_const(g, b, offset), 4 * (uint32_t)g->lanes);
         for (int32_t r = 0; wide && r < s->mr; r++)
             acc[chain][r][v] = ir_fma(g, a[r], bv[v], acc[chain][r][v]);
     }
@@ -80,7 +95,6 @@ static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int
 static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_t unroll, bool sure, const char *name) {
     ir *g = t->g;
     const tile_shape *s = t->shape;
-    int32_t pointers = (s->mr + ROWS_PER_POINTER - 1) / ROWS_PER_POINTER;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder), head = ir_block(g, name), exit = ir_block(g, "done");
     /* Tested at the top once, then at the bottom: the accumulators never move. */
     if (sure)
@@ -92,8 +106,9 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
     /* Values carried by the loop, each a phi: the cursor's, then the accumulators. */
     LLVMValueRef *from[CARRIED_MAX], in[CARRIED_MAX], skipped[CARRIED_MAX];
     int32_t count = 0;
-    from[count++] = &at->b;
-    for (int32_t i = 0; i < pointers; i++)
+    for (int32_t i = 0; i < pointers(s->panels); i++)
+        from[count++] = &at->b[i];
+    for (int32_t i = 0; i < pointers(s->mr); i++)
         from[count++] = &at->a[i];
     if (at->next)
         from[count++] = &at->next;
@@ -107,19 +122,22 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         *from[i] = in[i] = LLVMBuildPhi(g->builder, LLVMTypeOf(skipped[i]), "");
     }
 
+    LLVMValueRef streams[PLAN_PANELS_MAX];
+    for (int32_t p = 0; at->next && p < s->streams; p++)
+        streams[p] = ir_at(g, at->next, ir_mul(g, ir_int(g, p), t->p[TILE_STRIDE]));
     for (int32_t line = 0; at->next && line < s->prefetch; line++)
         for (int32_t p = 0; p < s->streams; p++)
-            ir_prefetch(g, ir_at_const(g, at->next, p * s->panel_stride + (int64_t)line * FFN_PANEL), s->prefetch_to);
+            ir_prefetch(g, ir_at_const(g, streams[p], (int64_t)line * FFN_PANEL), s->prefetch_to);
     for (int32_t line = 0; s->ahead && line < unroll * s->k_step; line++)
         for (int32_t p = 0; p < s->panels; p++)
-            ir_prefetch(g, ir_at_const(g, at->b, p * s->panel_stride + (int64_t)(s->ahead + line) * FFN_PANEL),
-                        IR_CACHE_1);
+            ir_prefetch(g, ir_at_const(g, panel_of(t, at, p), (int64_t)(s->ahead + line) * FFN_PANEL), IR_CACHE_1);
     for (int32_t u = 0; u < unroll; u++)
         for (int32_t c = 0; c < s->chains; c++)
             step(t, acc, s->sums > 1 ? u % s->sums : c, at, (int64_t)u * s->k_step + c);
     int64_t terms = (int64_t)unroll * s->k_step;
-    at->b = ir_at_const(g, at->b, terms * FFN_PANEL);
-    for (int32_t i = 0; i < pointers; i++)
+    for (int32_t i = 0; i < pointers(s->panels); i++)
+        at->b[i] = ir_at_const(g, at->b[i], terms * FFN_PANEL);
+    for (int32_t i = 0; i < pointers(s->mr); i++)
         at->a[i] = ir_at_const(g, at->a[i], terms);
     if (at->next)
         at->next = ir_at(g, at->next, t->p[TILE_NEXT_STEP]);
@@ -153,6 +171,21 @@ static void end_sums(tile *t, accumulators acc) {
                 acc[0][r][v] = LLVMBuildFAdd(t->g->builder, acc[0][r][v], acc[i][r][v], "");
 }
 
+/* Ends a branch that began at the end of `before` and made `out` of the chain's sums: acc is what is left, either way.
+ */
+static void end_branch(tile *t, accumulators acc, int32_t chain, accumulators out, const ir_if *branch,
+                       LLVMBasicBlockRef before) {
+    ir *g = t->g;
+    LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(g->builder)};
+    ir_if_end(g, branch);
+    for (int32_t r = 0; r < t->shape->mr; r++)
+        for (int32_t v = 0; v < t->vectors; v++) {
+            LLVMValueRef merged = LLVMBuildPhi(g->builder, g->vector, "");
+            LLVMAddIncoming(merged, (LLVMValueRef[]){acc[chain][r][v], out[chain][r][v]}, from, 2);
+            acc[chain][r][v] = merged;
+        }
+}
+
 /* Chain c has one term more than the others if c < tail. */
 static void tails(tile *t, accumulators acc, const cursor *at) {
     ir *g = t->g;
@@ -165,22 +198,45 @@ static void tails(tile *t, accumulators acc, const cursor *at) {
                 out[c][r][v] = acc[c][r][v];
         ir_if more = ir_if_begin(g, ir_less(g, ir_int(g, c), t->p[TILE_TAIL]), "tail");
         step(t, out, c, at, c);
-        LLVMBasicBlockRef after = LLVMGetInsertBlock(g->builder);
-        ir_if_end(g, &more);
-        for (int32_t r = 0; r < s->mr; r++)
-            for (int32_t v = 0; v < t->vectors; v++) {
-                LLVMValueRef merged = LLVMBuildPhi(g->builder, g->vector, "");
-                LLVMAddIncoming(merged, (LLVMValueRef[]){acc[c][r][v], out[c][r][v]},
-                                (LLVMBasicBlockRef[]){before, after}, 2);
-                acc[c][r][v] = merged;
-            }
+        end_branch(t, acc, c, out, &more, before);
     }
 }
 
+typedef LLVMValueRef sum_function(const tile *t, LLVMValueRef sum);
+
+static LLVMValueRef activated(const tile *t, LLVMValueRef sum) {
+    return formula_ir(t->g, t->shape->activation, sum, NULL);
+}
+
+static LLVMValueRef with_zero(const tile *t, LLVMValueRef sum) {
+    return LLVMBuildFAdd(t->g->builder, sum, LLVMConstNull(t->g->vector), "");
+}
+
+/* The sums of one chain pass through a function; of a tile that both stages run, where it is told so by `when`. */
+static void finish(tile *t, accumulators acc, int32_t chain, sum_function *function, LLVMIntPredicate when) {
+    ir *g = t->g;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder);
+    ir_if branch = {.exit = NULL};
+    if (t->shape->told) {
+        LLVMValueRef told = LLVMBuildICmp(g->builder, when, t->p[TILE_LAST], ir_int(g, 0), "");
+        branch = ir_if_begin(g, told, "finish");
+    }
+    accumulators out;
+    for (int32_t r = 0; r < t->shape->mr; r++)
+        for (int32_t v = 0; v < t->vectors; v++)
+            out[chain][r][v] = function(t, acc[chain][r][v]);
+    if (t->shape->told)
+        end_branch(t, acc, chain, out, &branch, before);
+    else
+        memcpy(acc[chain], out[chain], sizeof out[chain]);
+}
+
 LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
-    static const char *const names[] = {"a", "lda", "b", "c", "ldc", "init", "ldi", "k", "soon", "next", "next_step"};
-    LLVMTypeRef types[TILE_PARAMETERS_MAX] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64, g->pointer,
-                                              g->i64,     g->i64, g->pointer, g->pointer, g->i64};
+    static const char *const names[] = {"a", "lda",  "b",      "c",    "ldc",  "init",     "ldi",
+                                        "k", "soon", "stride", "last", "next", "next_step"};
+    LLVMTypeRef types[TILE_PARAMETERS_MAX] = {g->pointer, g->i64,     g->pointer, g->pointer, g->i64,
+                                              g->pointer, g->i64,     g->i64,     g->pointer, g->i64,
+                                              g->i64,     g->pointer, g->i64};
     if (shape->chains > 1)
         types[TILE_TAIL] = g->i64;
     int32_t count = tile_parameters(shape);
@@ -191,6 +247,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     for (int32_t i = 0; i < count; i++)
         t.p[i] = ir_parameter(g, i, names[i]);
     t.two_rows = ir_mul(g, t.p[TILE_LDA], ir_int(g, 2));
+    t.two_panels = ir_mul(g, t.p[TILE_STRIDE], ir_int(g, 2));
 
     for (int32_t r = 0; shape->fetch_soon && r < shape->mr; r++) {
         LLVMValueRef soon = ir_at(g, t.p[TILE_SOON], ir_mul(g, ir_int(g, r), t.p[TILE_LDC]));
@@ -207,9 +264,11 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
         }
 
     begin_sums(&t, acc);
-    cursor at = {.b = t.p[TILE_B], .next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
-    for (int32_t r = 0; r < shape->mr; r += ROWS_PER_POINTER)
-        at.a[r / ROWS_PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
+    cursor at = {.next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
+    for (int32_t panel = 0; panel < shape->panels; panel += PER_POINTER)
+        at.b[panel / PER_POINTER] = ir_at(g, t.p[TILE_B], ir_mul(g, ir_int(g, panel), t.p[TILE_STRIDE]));
+    for (int32_t r = 0; r < shape->mr; r += PER_POINTER)
+        at.a[r / PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
     LLVMValueRef end = ir_mul(g, t.p[TILE_K], ir_int(g, shape->k_step));
     LLVMValueRef turns =
         ir_mul(g, ir_div(g, t.p[TILE_K], ir_int(g, shape->unroll)), ir_int(g, (int64_t)shape->unroll * shape->k_step));
@@ -221,18 +280,19 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     if (shape->chains > 1)
         tails(&t, acc, &at);
     end_sums(&t, acc);
+    for (int32_t c = 0; c < shape->chains; c++) {
+        if (shape->activation)
+            finish(&t, acc, c, activated, LLVMIntEQ);
+        if (shape->add_zero)
+            finish(&t, acc, c, with_zero, LLVMIntNE);
+    }
 
     LLVMValueRef ldc = ir_opaque(g, t.p[TILE_LDC]);
     for (int32_t c = 0; c < shape->chains; c++)
         for (int32_t r = 0; r < shape->mr; r++) {
             LLVMValueRef out = ir_at(g, t.p[TILE_C], ir_mul(g, ir_int(g, r), ldc));
             for (int32_t v = 0; v < t.vectors; v++) {
-                LLVMValueRef value = acc[c][r][v];
-                if (shape->activation)
-                    value = formula_ir(g, shape->activation, value, NULL);
-                if (shape->add_zero)
-                    value = LLVMBuildFAdd(g->builder, value, LLVMConstNull(g->vector), "");
-                ir_store(g, value, ir_at_const(g, out, c * shape->plane_stride + c_offset(&t, v)), 4);
+                ir_store(g, acc[c][r][v], ir_at_const(g, out, c * shape->plane_stride + c_offset(&t, v)), 4);
             }
         }
     ir_return(g);

@@ -11,7 +11,6 @@
 typedef struct tile_shape {
     int32_t mr;                      /* rows */
     int32_t panels;                  /* panels of 16 columns side by side */
-    int64_t panel_stride;            /* floats from a panel to the next one */
     int32_t k_step;                  /* chains of the stage: consecutive terms of one chain are this far apart */
     int32_t chains;                  /* chains held in registers at once; divides k_step */
     int32_t sums;                    /* free order: partial sums of the one chain, which terms go to in turn; else 1 */
@@ -23,22 +22,25 @@ typedef struct tile_shape {
     ir_cache prefetch_to;            /* L1 where what is fetched is used soon and fits there */
     int32_t ahead;                   /* lines ahead of its own place in B that a tile prefetches; 0: it does not */
     bool fetch_soon;                 /* C comes from beyond the second-level cache: use TILE_SOON */
-    bool add_zero;                   /* the last addition of +0 before y is stored */
     const formula_graph *activation; /* applied in registers before the store; NULL: not */
+    bool add_zero;                   /* the last addition of +0 before y is stored */
+    bool told;                       /* both stages run this tile: TILE_LAST says whose sums these are */
 } tile_shape;
 
 /* Parameters of a tile function, in this order. */
 typedef enum tile_parameter {
-    TILE_A,    /* row 0, first term */
-    TILE_LDA,  /* floats between rows of A */
-    TILE_B,    /* first panel, first term */
-    TILE_C,    /* where the result goes; row 0 */
-    TILE_LDC,  /* floats between rows of C */
-    TILE_INIT, /* where the chains start: the bias, or C itself */
-    TILE_LDI,  /* floats between rows of init; 0 gives every row the bias */
-    TILE_K,    /* terms of every chain */
-    TILE_SOON, /* the C of the tile that runs next: fetched while this one runs, since its sums start from there */
-    TILE_TAIL, /* chains (the first ones) that have one term more; only where chains > 1 */
+    TILE_A,      /* row 0, first term */
+    TILE_LDA,    /* floats between rows of A */
+    TILE_B,      /* first panel, first term */
+    TILE_C,      /* where the result goes; row 0 */
+    TILE_LDC,    /* floats between rows of C */
+    TILE_INIT,   /* where the chains start: the bias, or C itself */
+    TILE_LDI,    /* floats between rows of init; 0 gives every row the bias */
+    TILE_K,      /* terms of every chain */
+    TILE_SOON,   /* the C of the tile that runs next: fetched while this one runs, since its sums start from there */
+    TILE_STRIDE, /* floats between panels of B */
+    TILE_LAST,   /* where the shape is told: not 0 adds +0, 0 applies the activation */
+    TILE_TAIL,   /* chains (the first ones) that have one term more; only where chains > 1 */
     TILE_NEXT = TILE_TAIL, /* where to prefetch in the next first panel; only where prefetch > 0 (then chains is 1) */
     TILE_NEXT_STEP,        /* floats to go on after each turn */
     TILE_PARAMETERS_MAX
