@@ -89,10 +89,15 @@ LLVMValueRef ir_parameter(ir *g, int32_t index, const char *name) {
     return p;
 }
 
-LLVMValueRef ir_call(ir *g, LLVMValueRef function, const LLVMValueRef *arguments, int32_t count) {
+LLVMValueRef ir_call_pointer(ir *g, LLVMTypeRef type, LLVMValueRef pointer, const LLVMValueRef *arguments,
+                             int32_t count) {
     LLVMValueRef copy[16];
     memcpy(copy, arguments, (size_t)count * sizeof *copy);
-    return LLVMBuildCall2(g->builder, LLVMGlobalGetValueType(function), function, copy, (unsigned)count, "");
+    return LLVMBuildCall2(g->builder, type, pointer, copy, (unsigned)count, "");
+}
+
+LLVMValueRef ir_call(ir *g, LLVMValueRef function, const LLVMValueRef *arguments, int32_t count) {
+    return ir_call_pointer(g, LLVMGlobalGetValueType(function), function, arguments, count);
 }
 
 void ir_return(ir *g) {

@@ -38,6 +38,9 @@ LLVMValueRef ir_function(ir *g, const char *name, LLVMTypeRef result, const LLVM
 void ir_cold(ir *g);
 LLVMValueRef ir_parameter(ir *g, int32_t index, const char *name);
 LLVMValueRef ir_call(ir *g, LLVMValueRef function, const LLVMValueRef *arguments, int32_t count);
+/* A function of this type that is chosen while the kernel runs. */
+LLVMValueRef ir_call_pointer(ir *g, LLVMTypeRef type, LLVMValueRef pointer, const LLVMValueRef *arguments,
+                             int32_t count);
 void ir_return(ir *g);
 
 LLVMValueRef ir_int(ir *g, int64_t value);

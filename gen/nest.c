@@ -16,7 +16,8 @@ static void entry_function(nest *n, image_entry entry, const LLVMTypeRef *types,
     char name[SYMBOL_BYTES];
     symbol_name(n->spec, n->plan, (int)entry, name);
     ir_function(n->g, name, n->g->void_type, types, count, IR_ENTRY);
-    if (n->cold && entry != IMAGE_ACTIVATE)
+    /* The two-phase entries serve several threads, which small shapes with chains seldom have. */
+    if (entry != IMAGE_ACTIVATE && (n->cold || entry != IMAGE_FUSED))
         ir_cold(n->g);
 }
 

@@ -82,7 +82,7 @@ static ffn_status machine_of(const isa_row *isa, const char *features, LLVMTarge
     if (LLVMGetTargetFromTriple(isa->triple, &target, &message))
         return fail(diag, isa->triple, message);
     const char *cpu = isa->arch == FFN_ARCH_X86_64 ? "x86-64" : "generic";
-    *machine = LLVMCreateTargetMachine(target, isa->triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+    *machine = LLVMCreateTargetMachine(target, isa->triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC,
                                        LLVMCodeModelSmall);
     return *machine ? FFN_OK : diag_fail(diag, FFN_COMPILE_FAILED, "LLVM has no target machine for %s", isa->triple);
 }

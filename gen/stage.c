@@ -19,7 +19,9 @@ typedef struct sweep {
     int32_t unroll; /* terms in a turn of the hot loop */
     LLVMValueRef tiles[FFN_TILES_MAX];
     int32_t chains_at_once[FFN_TILES_MAX];
-    bool fetches[FFN_TILES_MAX]; /* the next panels */
+    LLVMTypeRef tile_type; /* of every tile's function */
+    int32_t tile_parameters;
+    bool several_widths;
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
     LLVMValueRef part;      /* floats of each next panel that one panel of a row tile fetches */
@@ -51,64 +53,93 @@ static LLVMValueRef next_height(ir *g, LLVMValueRef table, const ffn_plan *plan,
     return ir_select(g, short_of_two, height, ir_int(g, tallest));
 }
 
-/* One tile over all chains of the stage. `row` offsets are already in a, c and init. */
-static void tile_calls(sweep *w, int32_t i, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c, LLVMValueRef init,
-                       LLVMValueRef next) {
-    ir *g = w->g;
-    const stage *s = w->stage;
-    int32_t at_once = w->chains_at_once[i];
-    LLVMValueRef k = w->p[SWEEP_K];
-    LLVMValueRef terms = ir_div(g, k, ir_int(g, s->chains)), more = ir_rem(g, k, ir_int(g, s->chains));
-    for (int32_t first = 0; first < s->chains; first += at_once) {
-        LLVMValueRef arguments[TILE_PARAMETERS_MAX] = {
-            [TILE_A] = ir_at_const(g, a, first),
-            [TILE_LDA] = w->p[SWEEP_LDA],
-            [TILE_B] = ir_at_const(g, b, (int64_t)first * FFN_PANEL),
-            [TILE_C] = ir_at_const(g, c, first * s->columns),
-            [TILE_LDC] = w->p[SWEEP_LDC],
-            [TILE_INIT] = ir_at_const(g, init, first * s->columns),
-            [TILE_LDI] = w->p[SWEEP_LDI],
-            [TILE_K] = terms,
-            [TILE_SOON] = w->soon,
-            [TILE_STRIDE] = w->p[SWEEP_STRIDE],
-            [TILE_LAST] = w->p[SWEEP_LAST],
-        };
-        int32_t count = TILE_LAST + 1;
-        if (at_once > 1) {
-            arguments[TILE_TAIL] = ir_sub(g, more, ir_int(g, first));
-            count = TILE_TAIL + 1;
-        } else if (w->fetches[i]) {
-            arguments[TILE_NEXT] = next;
-            arguments[TILE_NEXT_STEP] = ir_mul(g, w->next_step, ir_int(g, w->plan->tiles[i].panels));
-            count = TILE_NEXT_STEP + 1;
-        } else if (s->chains > 1) {
-            LLVMValueRef longer = ir_less(g, ir_int(g, first), more);
-            arguments[TILE_K] = ir_add(g, terms, LLVMBuildZExt(g->builder, longer, g->i64, ""));
-        }
-        ir_call(g, w->tiles[i], arguments, count);
-    }
-}
+/* The tile that runs, as it is known while the kernel runs: one place to call from serves all of them, where a place
+ * for each would be half of the kernel's control. */
+typedef struct chosen_tile {
+    LLVMValueRef function, panels, chains_at_once;
+} chosen_tile;
 
-/* All panels of the group for one row tile, whose first row is that of a, c and init: the widest tile of this height
- * while it fits, then narrower ones. */
-static void row_tile(sweep *w, int32_t first_tile, LLVMValueRef a, LLVMValueRef c, LLVMValueRef init) {
+/* The widest tile of `mr` rows and at most `left` panels. */
+static chosen_tile choose_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef left) {
     ir *g = w->g;
-    LLVMValueRef begin = ir_int(g, 0);
-    for (int32_t i = first_tile; i < w->plan->tile_count && w->plan->tiles[i].mr == w->plan->tiles[first_tile].mr;
-         i++) {
+    chosen_tile best = {.function = NULL};
+    for (int32_t i = w->plan->tile_count - 1; i >= 0; i--) { /* narrow ones first: a later one is the better */
+        ffn_tile tile = w->plan->tiles[i];
         if (!w->tiles[i])
             continue;
-        int64_t panels = w->plan->tiles[i].panels;
-        /* The last panel this width can start at, plus one. */
-        LLVMValueRef end = ir_sub(g, w->p[SWEEP_PANELS], ir_int(g, panels - 1));
-        ir_loop loop = ir_loop_begin(g, begin, end, ir_int(g, panels), "panel");
-        LLVMValueRef column = ir_mul(g, loop.i, ir_int(g, FFN_PANEL));
-        LLVMValueRef next = ir_at(g, w->next, ir_mul(g, loop.i, w->part)), start = ir_at(g, init, column);
-        LLVMValueRef out = ir_at(g, c, column);
-        tile_calls(w, i, a, ir_at(g, w->p[SWEEP_B], ir_mul(g, loop.i, w->p[SWEEP_STRIDE])), out, start, next);
-        ir_loop_end(g, &loop);
-        begin = loop.i;
+        LLVMValueRef panels = ir_int(g, tile.panels), at_once = ir_int(g, w->chains_at_once[i]);
+        if (!best.function) {
+            best = (chosen_tile){w->tiles[i], panels, at_once};
+            continue;
+        }
+        LLVMValueRef fits = ir_equal(g, mr, ir_int(g, tile.mr));
+        if (tile.panels > 1)
+            fits = LLVMBuildAnd(g->builder, fits, ir_less(g, ir_int(g, tile.panels - 1), left), "");
+        best.function = ir_select(g, fits, w->tiles[i], best.function);
+        best.panels = ir_select(g, fits, panels, best.panels);
+        best.chains_at_once = ir_select(g, fits, at_once, best.chains_at_once);
     }
+    return best;
+}
+
+/* One tile over all chains of the stage. `row` offsets are already in a, c and init. */
+static void tile_calls(const sweep *w, const chosen_tile *tile, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
+                       LLVMValueRef init, LLVMValueRef next) {
+    ir *g = w->g;
+    const stage *s = w->stage;
+    LLVMValueRef arguments[TILE_PARAMETERS_MAX] = {
+        [TILE_A] = a,
+        [TILE_LDA] = w->p[SWEEP_LDA],
+        [TILE_B] = b,
+        [TILE_C] = c,
+        [TILE_LDC] = w->p[SWEEP_LDC],
+        [TILE_INIT] = init,
+        [TILE_LDI] = w->p[SWEEP_LDI],
+        [TILE_K] = w->p[SWEEP_K],
+        [TILE_SOON] = w->soon,
+        [TILE_STRIDE] = w->p[SWEEP_STRIDE],
+        [TILE_LAST] = w->p[SWEEP_LAST],
+    };
+    if (s->chains == 1) {
+        arguments[TILE_NEXT] = next;
+        arguments[TILE_NEXT_STEP] = ir_mul(g, w->next_step, tile->panels);
+        ir_call_pointer(g, w->tile_type, tile->function, arguments, w->tile_parameters);
+        return;
+    }
+    LLVMValueRef zero = ir_int(g, 0), one = ir_int(g, 1), chains = ir_int(g, s->chains);
+    LLVMValueRef terms = ir_div(g, w->p[SWEEP_K], chains), more = ir_rem(g, w->p[SWEEP_K], chains);
+    LLVMValueRef alone = ir_equal(g, tile->chains_at_once, one);
+    ir_loop chain = ir_loop_begin(g, zero, chains, tile->chains_at_once, "chain");
+    LLVMValueRef plane = ir_mul(g, chain.i, ir_int(g, s->columns)), tail = ir_sub(g, more, chain.i);
+    LLVMValueRef longer = LLVMBuildAnd(g->builder, alone, ir_less(g, zero, tail), "");
+    arguments[TILE_A] = ir_at(g, a, chain.i);
+    arguments[TILE_B] = ir_at(g, b, ir_mul(g, chain.i, ir_int(g, FFN_PANEL)));
+    arguments[TILE_C] = ir_at(g, c, plane);
+    arguments[TILE_INIT] = ir_at(g, init, plane);
+    arguments[TILE_K] = ir_add(g, terms, LLVMBuildZExt(g->builder, longer, g->i64, ""));
+    arguments[TILE_TAIL] = tail;
+    ir_call_pointer(g, w->tile_type, tile->function, arguments, w->tile_parameters);
+    ir_loop_end(g, &chain);
+}
+
+/* All panels of the group for the row tile of `mr` rows, whose first is that of a, c and init: the widest tile of this
+ * height while it fits, then narrower ones. */
+static void row_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef a, LLVMValueRef c, LLVMValueRef init) {
+    ir *g = w->g;
+    chosen_tile tile = {.function = NULL};
+    LLVMValueRef panels = w->p[SWEEP_PANELS];
+    if (!w->several_widths)
+        tile = choose_tile(w, mr, panels);
+    ir_loop panel = ir_loop_begin(g, ir_int(g, 0), panels, ir_int(g, 1), "panel");
+    if (w->several_widths) {
+        tile = choose_tile(w, mr, ir_sub(g, panels, panel.i));
+        panel.step = tile.panels;
+    }
+    LLVMValueRef column = ir_mul(g, panel.i, ir_int(g, FFN_PANEL));
+    LLVMValueRef b = ir_at(g, w->p[SWEEP_B], ir_mul(g, panel.i, w->p[SWEEP_STRIDE]));
+    LLVMValueRef out = ir_at(g, c, column), start = ir_at(g, init, column);
+    tile_calls(w, &tile, a, b, out, start, ir_at(g, w->next, ir_mul(g, panel.i, w->part)));
+    ir_loop_end(g, &panel);
 }
 
 LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters) {
@@ -122,16 +153,23 @@ LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *paramet
     return function;
 }
 
+/* One of so many parts. In 32 bits, which CPUs divide several times faster: nothing but prefetching hangs on it. */
+static LLVMValueRef share(ir *g, LLVMValueRef whole, LLVMValueRef parts) {
+    LLVMValueRef low = LLVMBuildTrunc(g->builder, whole, g->i32, ""),
+                 of = LLVMBuildTrunc(g->builder, parts, g->i32, "");
+    return LLVMBuildZExt(g->builder, ir_div(g, low, of), g->i64, "");
+}
+
 /* The row tiles of the block over the terms that w->p says. `after` is the C of what runs when they are done. */
 static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     ir *g = w->g;
     const ffn_plan *plan = w->plan;
     /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
     LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
-    w->part = ir_div(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
-    w->next_step = ir_div(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts);
+    w->part = share(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
+    w->next_step = share(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts);
 
-    /* while (row < rows) { mr = next height; for each height: if it is this one, its tiles; row += mr } */
+    /* while (row < rows) { mr = next height; tiles of that height over the panels; row += mr } */
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(g->builder);
     LLVMBasicBlockRef head = ir_block(g, "row"), body = ir_block(g, "body"), done = ir_block(g, "done");
     LLVMBuildBr(g->builder, head);
@@ -147,13 +185,7 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     LLVMValueRef a = ir_at(g, w->p[SWEEP_A], ir_mul(g, row, w->p[SWEEP_LDA]));
     LLVMValueRef c = ir_at(g, w->p[SWEEP_C], ir_mul(g, row, w->p[SWEEP_LDC]));
     LLVMValueRef init = ir_at(g, w->p[SWEEP_INIT], ir_mul(g, row, w->p[SWEEP_LDI]));
-    for (int32_t i = 0; i < plan->tile_count; i++) {
-        if (i > 0 && plan->tiles[i].mr == plan->tiles[i - 1].mr)
-            continue;
-        ir_if height = ir_if_begin(g, ir_equal(g, mr, ir_int(g, plan->tiles[i].mr)), "height");
-        row_tile(w, i, a, c, init);
-        ir_if_end(g, &height);
-    }
+    row_tile(w, mr, a, c, init);
     LLVMValueRef zero = ir_int(g, 0), next_index = ir_add(g, index, ir_int(g, 1));
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder);
     LLVMBuildBr(g->builder, head);
@@ -243,6 +275,7 @@ static LLVMValueRef stage_build(ir *g, const stage *s, const ffn_plan *plan, int
             .prefetch = tile.mr <= FEW_ROWS && tile.panels >= OWN_STREAMS ? 0
                         : lines < most_lines                              ? lines
                                                                           : most_lines,
+            .fetches = prefetch > 0,
             .streams = group,
             .prefetch_to = w.chunk ? IR_CACHE_1 : IR_CACHE_2,
             .ahead = plan->ahead,
@@ -251,10 +284,12 @@ static LLVMValueRef stage_build(ir *g, const stage *s, const ffn_plan *plan, int
             .add_zero = s->add_zero,
             .told = told,
         };
-        w.fetches[i] = shape.prefetch > 0;
+        w.several_widths = w.several_widths || tile.panels > 1;
         char name[64];
         snprintf(name, sizeof name, "%stile_%dx%d", s->name, tile.mr, tile.panels);
         w.tiles[i] = tile_function(g, name, &shape);
+        w.tile_type = LLVMGlobalGetValueType(w.tiles[i]);
+        w.tile_parameters = tile_parameters(&shape);
     }
     return build_sweep(&w, s);
 }
@@ -267,7 +302,7 @@ void stages_build(ir *g, stage *expand, stage *contract, const ffn_plan *plan) {
         return;
     }
     stage both = *expand;
-    both.name = "";
+    both.name = "stage_";
     both.columns = expand->columns > contract->columns ? expand->columns : contract->columns;
     both.terms = expand->terms > contract->terms ? expand->terms : contract->terms;
     both.add_zero = contract->add_zero;

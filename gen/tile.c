@@ -14,7 +14,7 @@
 #define CHAINS_MAX 4
 #define PER_POINTER 3
 #define POINTERS_MAX (ROWS_MAX / PER_POINTER + 1)
-#define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + 2 * POINTERS_MAX + 1)
+#define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + 3 * POINTERS_MAX)
 
 typedef LLVMValueRef accumulators[CHAINS_MAX][ROWS_MAX][VECTORS_MAX];
 
@@ -24,7 +24,6 @@ typedef struct tile {
     int32_t per_panel; /* vectors in a panel */
     int32_t vectors;   /* vectors in a row of the tile */
     LLVMValueRef p[TILE_PARAMETERS_MAX];
-    LLVMValueRef two_rows, two_panels; /* 2 * lda, 2 * stride */
 } tile;
 
 /* Sets of accumulators that are in registers at once. */
@@ -33,7 +32,7 @@ static int32_t held(const tile_shape *shape) {
 }
 
 int32_t tile_parameters(const tile_shape *shape) {
-    return shape->chains > 1 ? TILE_TAIL + 1 : shape->prefetch ? TILE_NEXT_STEP + 1 : TILE_LAST + 1;
+    return shape->k_step > 1 ? TILE_TAIL + 1 : shape->fetches ? TILE_NEXT_STEP + 1 : TILE_LAST + 1;
 }
 
 /* Floats from the start of a tile row of C or init to vector v. */
@@ -44,26 +43,25 @@ static int64_t c_offset(const tile *t, int32_t v) {
 /* What moves through a loop: pointers into A and B, one for every PER_POINTER rows or panels (the others are one
  * addressing mode away, so that many rows need few registers), and what to prefetch. */
 typedef struct cursor {
-    LLVMValueRef a[POINTERS_MAX], b[POINTERS_MAX], next;
+    LLVMValueRef a[POINTERS_MAX], b[POINTERS_MAX], next[POINTERS_MAX];
+    int32_t streams; /* of `next`; 0: nothing is prefetched */
 } cursor;
 
 static int32_t pointers(int32_t count) {
     return (count + PER_POINTER - 1) / PER_POINTER;
 }
 
-/* Row or panel i of the pointers' `of`. */
-static LLVMValueRef one_of(ir *g, const LLVMValueRef *of, int32_t i, LLVMValueRef stride, LLVMValueRef two_strides) {
-    LLVMValueRef base = of[i / PER_POINTER];
-    int32_t beyond = i % PER_POINTER;
-    return beyond == 0 ? base : ir_at(g, base, beyond == 1 ? stride : two_strides);
+/* Row or panel i of those that the pointers lead to. */
+static LLVMValueRef one_of(ir *g, const LLVMValueRef *of, int32_t i, LLVMValueRef stride) {
+    return ir_at(g, of[i / PER_POINTER], ir_mul(g, stride, ir_int(g, i % PER_POINTER)));
 }
 
 static LLVMValueRef row_of(tile *t, const cursor *at, int32_t r) {
-    return one_of(t->g, at->a, r, t->p[TILE_LDA], t->two_rows);
+    return one_of(t->g, at->a, r, t->p[TILE_LDA]);
 }
 
 static LLVMValueRef panel_of(tile *t, const cursor *at, int32_t panel) {
-    return one_of(t->g, at->b, panel, t->p[TILE_STRIDE], t->two_panels);
+    return one_of(t->g, at->b, panel, t->p[TILE_STRIDE]);
 }
 
 /* acc[chain] += A[.][term] B[term][.], the term `term` floats on from the cursor. */
@@ -110,8 +108,8 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         from[count++] = &at->b[i];
     for (int32_t i = 0; i < pointers(s->mr); i++)
         from[count++] = &at->a[i];
-    if (at->next)
-        from[count++] = &at->next;
+    for (int32_t i = 0; i < pointers(at->streams); i++)
+        from[count++] = &at->next[i];
     const int32_t moved = count;
     for (int32_t c = 0; c < held(s); c++)
         for (int32_t r = 0; r < s->mr; r++)
@@ -122,12 +120,11 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         *from[i] = in[i] = LLVMBuildPhi(g->builder, LLVMTypeOf(skipped[i]), "");
     }
 
-    LLVMValueRef streams[PLAN_PANELS_MAX];
-    for (int32_t p = 0; at->next && p < s->streams; p++)
-        streams[p] = ir_at(g, at->next, ir_mul(g, ir_int(g, p), t->p[TILE_STRIDE]));
-    for (int32_t line = 0; at->next && line < s->prefetch; line++)
-        for (int32_t p = 0; p < s->streams; p++)
-            ir_prefetch(g, ir_at_const(g, streams[p], (int64_t)line * FFN_PANEL), s->prefetch_to);
+    for (int32_t line = 0; line < s->prefetch; line++)
+        for (int32_t p = 0; p < at->streams; p++) {
+            LLVMValueRef stream = one_of(g, at->next, p, t->p[TILE_STRIDE]);
+            ir_prefetch(g, ir_at_const(g, stream, (int64_t)line * FFN_PANEL), s->prefetch_to);
+        }
     for (int32_t line = 0; s->ahead && line < unroll * s->k_step; line++)
         for (int32_t p = 0; p < s->panels; p++)
             ir_prefetch(g, ir_at_const(g, panel_of(t, at, p), (int64_t)(s->ahead + line) * FFN_PANEL), IR_CACHE_1);
@@ -139,8 +136,8 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
         at->b[i] = ir_at_const(g, at->b[i], terms * FFN_PANEL);
     for (int32_t i = 0; i < pointers(s->mr); i++)
         at->a[i] = ir_at_const(g, at->a[i], terms);
-    if (at->next)
-        at->next = ir_at(g, at->next, t->p[TILE_NEXT_STEP]);
+    for (int32_t i = 0; i < pointers(at->streams); i++)
+        at->next[i] = ir_at(g, at->next[i], t->p[TILE_NEXT_STEP]);
     ir_hide(g, from, moved);
 
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->builder), sources[] = {before, latch};
@@ -237,7 +234,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     LLVMTypeRef types[TILE_PARAMETERS_MAX] = {g->pointer, g->i64,     g->pointer, g->pointer, g->i64,
                                               g->pointer, g->i64,     g->i64,     g->pointer, g->i64,
                                               g->i64,     g->pointer, g->i64};
-    if (shape->chains > 1)
+    if (shape->k_step > 1)
         types[TILE_TAIL] = g->i64;
     int32_t count = tile_parameters(shape);
     LLVMValueRef function = ir_function(g, name, g->void_type, types, count, IR_INTERNAL);
@@ -246,8 +243,6 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     t.vectors = shape->panels * t.per_panel;
     for (int32_t i = 0; i < count; i++)
         t.p[i] = ir_parameter(g, i, names[i]);
-    t.two_rows = ir_mul(g, t.p[TILE_LDA], ir_int(g, 2));
-    t.two_panels = ir_mul(g, t.p[TILE_STRIDE], ir_int(g, 2));
 
     for (int32_t r = 0; shape->fetch_soon && r < shape->mr; r++) {
         LLVMValueRef soon = ir_at(g, t.p[TILE_SOON], ir_mul(g, ir_int(g, r), t.p[TILE_LDC]));
@@ -264,17 +259,19 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
         }
 
     begin_sums(&t, acc);
-    cursor at = {.next = shape->prefetch ? t.p[TILE_NEXT] : NULL};
+    cursor at = {.streams = shape->prefetch ? shape->streams : 0};
     for (int32_t panel = 0; panel < shape->panels; panel += PER_POINTER)
         at.b[panel / PER_POINTER] = ir_at(g, t.p[TILE_B], ir_mul(g, ir_int(g, panel), t.p[TILE_STRIDE]));
     for (int32_t r = 0; r < shape->mr; r += PER_POINTER)
         at.a[r / PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
+    for (int32_t p = 0; p < at.streams; p += PER_POINTER)
+        at.next[p / PER_POINTER] = ir_at(g, t.p[TILE_NEXT], ir_mul(g, ir_int(g, p), t.p[TILE_STRIDE]));
     LLVMValueRef end = ir_mul(g, t.p[TILE_K], ir_int(g, shape->k_step));
     LLVMValueRef turns =
         ir_mul(g, ir_div(g, t.p[TILE_K], ir_int(g, shape->unroll)), ir_int(g, (int64_t)shape->unroll * shape->k_step));
     LLVMValueRef last_turn = ir_at(g, t.p[TILE_A], turns), last = ir_at(g, t.p[TILE_A], end);
     loop(&t, acc, &at, last_turn, shape->unroll, shape->whole_turns, "hot");
-    at.next = NULL;
+    at.streams = 0;
     if (!shape->whole_turns)
         loop(&t, acc, &at, last, 1, false, "rest");
     if (shape->chains > 1)

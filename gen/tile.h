@@ -17,6 +17,7 @@ typedef struct tile_shape {
     int64_t plane_stride;            /* floats between the chains' parts of init and c, where chains > 1 */
     int32_t unroll;                  /* terms of each chain in one turn of the loop */
     bool whole_turns;                /* the terms are always a multiple of unroll: no loop for the rest */
+    bool fetches;                    /* it is told where to prefetch, whether it does or not */
     int32_t prefetch;                /* lines of each next panel fetched in one turn; 0: none */
     int32_t streams;                 /* next panels that are fetched side by side: memory likes several streams */
     ir_cache prefetch_to;            /* L1 where what is fetched is used soon and fits there */
@@ -40,8 +41,8 @@ typedef enum tile_parameter {
     TILE_SOON,   /* the C of the tile that runs next: fetched while this one runs, since its sums start from there */
     TILE_STRIDE, /* floats between panels of B */
     TILE_LAST,   /* where the shape is told: not 0 adds +0, 0 applies the activation */
-    TILE_TAIL,   /* chains (the first ones) that have one term more; only where chains > 1 */
-    TILE_NEXT = TILE_TAIL, /* where to prefetch in the next first panel; only where prefetch > 0 (then chains is 1) */
+    TILE_TAIL,   /* chains (the first ones) that have one term more; only where k_step > 1 */
+    TILE_NEXT = TILE_TAIL, /* where to prefetch in the next first panel; only where it fetches (then k_step is 1) */
     TILE_NEXT_STEP,        /* floats to go on after each turn */
     TILE_PARAMETERS_MAX
 } tile_parameter;
