@@ -195,7 +195,20 @@ LLVMValueRef ir_splat_bits(ir *g, uint32_t bits) {
     LLVMValueRef word = LLVMConstInt(g->i32, bits, 0), lanes[16];
     for (int32_t i = 0; i < g->lanes; i++)
         lanes[i] = word;
-    return LLVMConstBitCast(LLVMConstVector(lanes, (unsigned)g->lanes), g->vector);
+    LLVMValueRef splat = LLVMConstBitCast(LLVMConstVector(lanes, (unsigned)g->lanes), g->vector);
+    if (bits == 0 || g->isa != isa_row_of(FFN_ISA_AVX2))
+        return splat;
+    char name[32];
+    snprintf(name, sizeof name, "splat_%08x", (unsigned)bits);
+    LLVMValueRef constant = LLVMGetNamedGlobal(g->module, name);
+    if (!constant) {
+        constant = LLVMAddGlobal(g->module, g->vector, name);
+        LLVMSetInitializer(constant, splat);
+        LLVMSetGlobalConstant(constant, 1);
+        LLVMSetLinkage(constant, LLVMInternalLinkage);
+        LLVMSetAlignment(constant, 32);
+    }
+    return ir_load(g, g->vector, constant, 32);
 }
 
 static LLVMValueRef intrinsic(ir *g, const char *name, LLVMTypeRef *overloads, size_t count) {

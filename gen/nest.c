@@ -7,7 +7,7 @@
  */
 #include "nest.h"
 
-#include "formula_ir.h"
+#include "activation.h"
 #include "image.h"
 #include "nest_blocks.h"
 #include "symbol.h"
@@ -157,28 +157,37 @@ static void build_contract(nest *n) {
     ir_return(g);
 }
 
+static void copy_elements(ir *g, LLVMValueRef target, LLVMValueRef source, LLVMValueRef count) {
+    ir_loop each = ir_loop_begin(g, ir_int(g, 0), count, ir_int(g, 1), "element");
+    LLVMValueRef element = ir_load(g, g->f32, ir_at(g, source, each.i), 4);
+    ir_store(g, element, ir_at(g, target, each.i), 4);
+    ir_loop_end(g, &each);
+}
+
+/* Whole vectors where they are, the rest in a vector on the stack, whose other lanes are zero. */
 static void build_activate_entry(nest *n) {
     ir *g = n->g;
     LLVMTypeRef types[] = {g->i64, g->pointer, g->pointer, g->pointer};
     entry_function(n, IMAGE_ACTIVATE, types, 4);
     LLVMValueRef count = ir_parameter(g, 0, "count"), gate = ir_parameter(g, 1, "g"), up = ir_parameter(g, 2, "u");
-    LLVMValueRef out = ir_parameter(g, 3, "out");
-    LLVMValueRef lanes = ir_int(g, g->lanes), zero = ir_int(g, 0), one = ir_int(g, 1);
-    LLVMValueRef whole = ir_sub(g, count, ir_rem(g, count, lanes));
-    ir_loop loop = ir_loop_begin(g, zero, whole, lanes, "vector");
-    LLVMValueRef first = ir_load(g, g->vector, ir_at(g, gate, loop.i), 4);
-    LLVMValueRef second = n->gated ? ir_load(g, g->vector, ir_at(g, up, loop.i), 4) : NULL;
-    LLVMValueRef to = ir_at(g, out, loop.i);
-    ir_store(g, formula_ir(g, n->graph, first, second), to, 4);
-    ir_loop_end_over_arrays(g, &loop);
-    /* The rest, one at a time: every lane computes it, one is kept. */
-    ir_loop tail = ir_loop_begin(g, whole, count, one, "tail");
-    first = ir_broadcast(g, ir_at(g, gate, tail.i));
-    second = n->gated ? ir_broadcast(g, ir_at(g, up, tail.i)) : NULL;
-    LLVMValueRef value = formula_ir(g, n->graph, first, second);
-    to = ir_at(g, out, tail.i);
-    ir_store(g, LLVMBuildExtractElement(g->builder, value, LLVMConstInt(g->i32, 0, 0), ""), to, 4);
-    ir_loop_end_over_arrays(g, &tail);
+    LLVMValueRef out = ir_parameter(g, 3, "out"), lanes = ir_int(g, g->lanes), zero = ir_int(g, 0), one = ir_int(g, 1);
+    LLVMValueRef first = LLVMBuildAlloca(g->builder, g->vector, "g"),
+                 second = LLVMBuildAlloca(g->builder, g->vector, "u");
+    LLVMValueRef rest = ir_rem(g, count, lanes), whole = ir_sub(g, count, rest);
+    if (!n->gated) /* one argument, wherever the formula looks for it */
+        up = gate;
+    LLVMValueRef vectors[ACTIVATION_PARAMETERS] = {gate, zero, up, zero, out, zero, one, whole};
+    ir_call(g, n->activate, vectors, ACTIVATION_PARAMETERS);
+    ir_if some = ir_if_begin(g, ir_less(g, zero, rest), "rest");
+    ir_store(g, LLVMConstNull(g->vector), first, 4);
+    ir_store(g, LLVMConstNull(g->vector), second, 4);
+    copy_elements(g, second, ir_at(g, up, whole), rest);
+    if (n->gated)
+        copy_elements(g, first, ir_at(g, gate, whole), rest);
+    LLVMValueRef last[ACTIVATION_PARAMETERS] = {first, zero, second, zero, second, zero, one, lanes};
+    ir_call(g, n->activate, last, ACTIVATION_PARAMETERS);
+    copy_elements(g, ir_at(g, out, whole), second, rest);
+    ir_if_end(g, &some);
     ir_return(g);
 }
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "formula_ir.h"
+#include "activation.h"
 #include "stages.h"
 
 /* An activation of at most this many operations is applied by the tiles, in registers. */
@@ -34,25 +34,6 @@ static LLVMValueRef counted_call(nest *n, stages_part part, LLVMValueRef scratch
         ir_store(g, LLVMBuildAdd(g->builder, before, added[word], ""), words[word], 8);
     }
     return result;
-}
-
-/* activate(h, ldh, g, ldg, rows, columns): h = act(h), or phi(g, h), in place; columns are whole vectors. */
-static void build_activate(nest *n) {
-    ir *g = n->g;
-    LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->i64, g->i64, g->i64};
-    n->activate = ir_function(g, "activate", g->void_type, types, 6, IR_INTERNAL);
-    LLVMValueRef h = ir_parameter(g, 0, "h"), ldh = ir_parameter(g, 1, "ldh"), gate = ir_parameter(g, 2, "gate");
-    LLVMValueRef ldg = ir_parameter(g, 3, "ldg"), rows = ir_parameter(g, 4, "rows"),
-                 columns = ir_parameter(g, 5, "columns");
-    ir_loop row = ir_loop_begin(g, ir_int(g, 0), rows, ir_int(g, 1), "row");
-    LLVMValueRef h_row = ir_at(g, h, ir_mul(g, row.i, ldh)), g_row = ir_at(g, gate, ir_mul(g, row.i, ldg));
-    ir_loop column = ir_loop_begin(g, ir_int(g, 0), columns, ir_int(g, g->lanes), "column");
-    LLVMValueRef at = ir_at(g, h_row, column.i), up = ir_load(g, g->vector, at, 4);
-    LLVMValueRef first = n->gated ? ir_load(g, g->vector, ir_at(g, g_row, column.i), 4) : up;
-    ir_store(g, formula_ir(g, n->graph, first, up), at, 4);
-    ir_loop_end_over_arrays(g, &column);
-    ir_loop_end(g, &row);
-    ir_return(g);
 }
 
 /* start_chains(start, bias, chains, columns): chain 0 starts at the bias, the others at +0. */
@@ -237,13 +218,18 @@ static void build_expand_block(nest *n) {
     expand_matrix(n, &call, false, ir_at(g, h, column), ldh, next);
     if (!nest_tiles_activate(n)) {
         ir_if complete = ir_if_begin(g, last_k, "complete");
-        LLVMValueRef arguments[] = {ir_at(g, h, column),
-                                    ldh,
-                                    n->gated ? ir_at(g, gate, column) : h,
-                                    ldg,
-                                    rows,
-                                    ir_mul(g, call.panels, ir_int(g, FFN_PANEL))};
-        counted_call(n, STAGES_ACTIVATE, scratch, n->activate, arguments, 6);
+        LLVMValueRef up = ir_at(g, h, column);
+        LLVMValueRef arguments[ACTIVATION_PARAMETERS] = {
+            [ACTIVATION_G] = n->gated ? ir_at(g, gate, column) : up,
+            [ACTIVATION_LDG] = ldg,
+            [ACTIVATION_U] = up,
+            [ACTIVATION_LDU] = ldh,
+            [ACTIVATION_OUT] = up,
+            [ACTIVATION_LDO] = ldh,
+            [ACTIVATION_ROWS] = rows,
+            [ACTIVATION_COLUMNS] = ir_mul(g, call.panels, ir_int(g, FFN_PANEL)),
+        };
+        counted_call(n, STAGES_ACTIVATE, scratch, n->activate, arguments, ACTIVATION_PARAMETERS);
         ir_if_end(g, &complete);
     }
     ir_loop_end(g, &group);
@@ -398,8 +384,7 @@ static void build_contract_block(nest *n) {
 }
 
 void nest_blocks_build(nest *n) {
-    if (!nest_tiles_activate(n))
-        build_activate(n);
+    n->activate = activation_function(n->g, n->graph);
     if (n->expand.chains > 1 || n->contract.chains > 1)
         build_start_chains(n);
     build_expand_block(n);
