@@ -23,10 +23,10 @@ typedef struct sweep {
     int32_t tile_parameters;
     bool several_widths;
     LLVMValueRef p[SWEEP_PARAMETERS];
-    LLVMValueRef next;      /* where the current row tile prefetches in the next first panel */
-    LLVMValueRef part;      /* floats of each next panel that one panel of a row tile fetches */
-    LLVMValueRef soon;      /* C of the next row tile, or of the first one of the next group */
-    LLVMValueRef next_step; /* floats that a tile one panel wide goes on in one turn of the hot loop */
+    LLVMValueRef next;  /* where the current row tile prefetches in the next first panel */
+    LLVMValueRef part;  /* floats of each next panel that one panel of a row tile fetches */
+    LLVMValueRef soon;  /* C of the next row tile, or of the first one of the next group */
+    LLVMValueRef frame; /* what tiles are given in memory */
 } sweep;
 
 /* A table of the next height for every number of rows left below two tiles. */
@@ -82,27 +82,19 @@ static chosen_tile choose_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef lef
     return best;
 }
 
+static void set_word(const sweep *w, tile_parameter which, LLVMValueRef value) {
+    ir_store(w->g, value, ir_at_bytes(w->g, w->frame, tile_word(which)), 8);
+}
+
 /* One tile over all chains of the stage. `row` offsets are already in a, c and init. */
 static void tile_calls(const sweep *w, const chosen_tile *tile, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
                        LLVMValueRef init, LLVMValueRef next) {
     ir *g = w->g;
     const stage *s = w->stage;
-    LLVMValueRef arguments[TILE_PARAMETERS_MAX] = {
-        [TILE_A] = a,
-        [TILE_LDA] = w->p[SWEEP_LDA],
-        [TILE_B] = b,
-        [TILE_C] = c,
-        [TILE_LDC] = w->p[SWEEP_LDC],
-        [TILE_INIT] = init,
-        [TILE_LDI] = w->p[SWEEP_LDI],
-        [TILE_K] = w->p[SWEEP_K],
-        [TILE_SOON] = w->soon,
-        [TILE_STRIDE] = w->p[SWEEP_STRIDE],
-        [TILE_LAST] = w->p[SWEEP_LAST],
-    };
+    LLVMValueRef arguments[TILE_PASSED] = {[TILE_A] = a,       [TILE_B] = b,          [TILE_C] = c,
+                                           [TILE_INIT] = init, [TILE_SOON] = w->soon, [TILE_FRAME] = w->frame,
+                                           [TILE_NEXT] = next};
     if (s->chains == 1) {
-        arguments[TILE_NEXT] = next;
-        arguments[TILE_NEXT_STEP] = ir_mul(g, w->next_step, tile->panels);
         ir_call_pointer(g, w->tile_type, tile->function, arguments, w->tile_parameters);
         return;
     }
@@ -116,30 +108,40 @@ static void tile_calls(const sweep *w, const chosen_tile *tile, LLVMValueRef a, 
     arguments[TILE_B] = ir_at(g, b, ir_mul(g, chain.i, ir_int(g, FFN_PANEL)));
     arguments[TILE_C] = ir_at(g, c, plane);
     arguments[TILE_INIT] = ir_at(g, init, plane);
-    arguments[TILE_K] = ir_add(g, terms, LLVMBuildZExt(g->builder, longer, g->i64, ""));
-    arguments[TILE_TAIL] = tail;
+    set_word(w, TILE_K, ir_add(g, terms, LLVMBuildZExt(g->builder, longer, g->i64, "")));
+    set_word(w, TILE_TAIL, tail);
     ir_call_pointer(g, w->tile_type, tile->function, arguments, w->tile_parameters);
     ir_loop_end(g, &chain);
+}
+
+/* Panels from `begin` on, while the tile fits; where it does not any more. */
+static LLVMValueRef panel_loop(const sweep *w, const chosen_tile *tile, LLVMValueRef begin, LLVMValueRef a,
+                               LLVMValueRef c, LLVMValueRef init) {
+    ir *g = w->g;
+    LLVMValueRef last = ir_sub(g, tile->panels, ir_int(g, 1));
+    ir_loop panel = ir_loop_begin(g, begin, ir_sub(g, w->p[SWEEP_PANELS], last), tile->panels, "panel");
+    LLVMValueRef column = ir_mul(g, panel.i, ir_int(g, FFN_PANEL));
+    LLVMValueRef b = ir_at(g, w->p[SWEEP_B], ir_mul(g, panel.i, w->p[SWEEP_STRIDE]));
+    LLVMValueRef out = ir_at(g, c, column), start = ir_at(g, init, column);
+    tile_calls(w, tile, a, b, out, start, ir_at(g, w->next, ir_mul(g, panel.i, w->part)));
+    ir_loop_end(g, &panel);
+    return panel.i;
 }
 
 /* All panels of the group for the row tile of `mr` rows, whose first is that of a, c and init: the widest tile of this
  * height while it fits, then narrower ones. */
 static void row_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef a, LLVMValueRef c, LLVMValueRef init) {
     ir *g = w->g;
-    chosen_tile tile = {.function = NULL};
-    LLVMValueRef panels = w->p[SWEEP_PANELS];
-    if (!w->several_widths)
-        tile = choose_tile(w, mr, panels);
-    ir_loop panel = ir_loop_begin(g, ir_int(g, 0), panels, ir_int(g, 1), "panel");
-    if (w->several_widths) {
-        tile = choose_tile(w, mr, ir_sub(g, panels, panel.i));
-        panel.step = tile.panels;
+    LLVMValueRef begin = ir_int(g, 0), panels = w->p[SWEEP_PANELS];
+    if (!w->several_widths) {
+        chosen_tile tile = choose_tile(w, mr, panels);
+        panel_loop(w, &tile, begin, a, c, init);
+        return;
     }
-    LLVMValueRef column = ir_mul(g, panel.i, ir_int(g, FFN_PANEL));
-    LLVMValueRef b = ir_at(g, w->p[SWEEP_B], ir_mul(g, panel.i, w->p[SWEEP_STRIDE]));
-    LLVMValueRef out = ir_at(g, c, column), start = ir_at(g, init, column);
-    tile_calls(w, &tile, a, b, out, start, ir_at(g, w->next, ir_mul(g, panel.i, w->part)));
-    ir_loop_end(g, &panel);
+    ir_loop width = ir_loop_begin(g, begin, panels, begin, "width");
+    chosen_tile tile = choose_tile(w, mr, ir_sub(g, panels, width.i));
+    width.step = ir_sub(g, panel_loop(w, &tile, width.i, a, c, init), width.i);
+    ir_loop_end(g, &width);
 }
 
 LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters) {
@@ -167,7 +169,9 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
     LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
     w->part = share(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
-    w->next_step = share(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts);
+    set_word(w, TILE_NEXT_STEP, share(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts));
+    set_word(w, TILE_LDI, w->p[SWEEP_LDI]);
+    set_word(w, TILE_K, w->p[SWEEP_K]);
 
     /* while (row < rows) { mr = next height; tiles of that height over the panels; row += mr } */
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(g->builder);
@@ -219,6 +223,12 @@ static LLVMValueRef build_sweep(sweep *w, const stage *s) {
     char name[64];
     snprintf(name, sizeof name, "%ssweep", s->name);
     LLVMValueRef function = stage_sweep_function(g, name, w->p);
+    LLVMTypeRef words = LLVMArrayType(g->i64, TILE_PARAMETERS_MAX - TILE_PASSED);
+    w->frame = LLVMBuildAlloca(g->builder, words, "frame");
+    set_word(w, TILE_LDA, w->p[SWEEP_LDA]);
+    set_word(w, TILE_LDC, w->p[SWEEP_LDC]);
+    set_word(w, TILE_STRIDE, w->p[SWEEP_STRIDE]);
+    set_word(w, TILE_LAST, w->p[SWEEP_LAST]);
     LLVMValueRef next_group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
     if (w->chunk)
         sweep_chunks(w, table, next_group);

@@ -32,7 +32,7 @@ static int32_t held(const tile_shape *shape) {
 }
 
 int32_t tile_parameters(const tile_shape *shape) {
-    return shape->k_step > 1 ? TILE_TAIL + 1 : shape->fetches ? TILE_NEXT_STEP + 1 : TILE_LAST + 1;
+    return shape->fetches ? TILE_NEXT + 1 : TILE_FRAME + 1;
 }
 
 /* Floats from the start of a tile row of C or init to vector v. */
@@ -228,14 +228,15 @@ static void finish(tile *t, accumulators acc, int32_t chain, sum_function *funct
         memcpy(acc[chain], out[chain], sizeof out[chain]);
 }
 
+static LLVMValueRef word(const tile *t, tile_parameter which) {
+    return ir_load(t->g, t->g->i64, ir_at_bytes(t->g, t->p[TILE_FRAME], tile_word(which)), 8);
+}
+
 LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
-    static const char *const names[] = {"a", "lda",  "b",      "c",    "ldc",  "init",     "ldi",
-                                        "k", "soon", "stride", "last", "next", "next_step"};
-    LLVMTypeRef types[TILE_PARAMETERS_MAX] = {g->pointer, g->i64,     g->pointer, g->pointer, g->i64,
-                                              g->pointer, g->i64,     g->i64,     g->pointer, g->i64,
-                                              g->i64,     g->pointer, g->i64};
-    if (shape->k_step > 1)
-        types[TILE_TAIL] = g->i64;
+    static const char *const names[] = {"a", "b", "c", "init", "soon", "frame", "next"};
+    LLVMTypeRef types[TILE_PASSED];
+    for (int32_t i = 0; i < TILE_PASSED; i++)
+        types[i] = g->pointer;
     int32_t count = tile_parameters(shape);
     LLVMValueRef function = ir_function(g, name, g->void_type, types, count, IR_INTERNAL);
 
@@ -243,6 +244,9 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     t.vectors = shape->panels * t.per_panel;
     for (int32_t i = 0; i < count; i++)
         t.p[i] = ir_parameter(g, i, names[i]);
+    for (int32_t i = TILE_PASSED; i < TILE_PARAMETERS_MAX; i++)
+        t.p[i] = word(&t, i);
+    t.p[TILE_NEXT_STEP] = ir_mul(g, t.p[TILE_NEXT_STEP], ir_int(g, shape->panels));
 
     for (int32_t r = 0; shape->fetch_soon && r < shape->mr; r++) {
         LLVMValueRef soon = ir_at(g, t.p[TILE_SOON], ir_mul(g, ir_int(g, r), t.p[TILE_LDC]));
@@ -284,7 +288,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
             finish(&t, acc, c, with_zero, LLVMIntNE);
     }
 
-    LLVMValueRef ldc = ir_opaque(g, t.p[TILE_LDC]);
+    LLVMValueRef ldc = word(&t, TILE_LDC); /* once more: no register holds it through the loop */
     for (int32_t c = 0; c < shape->chains; c++)
         for (int32_t r = 0; r < shape->mr; r++) {
             LLVMValueRef out = ir_at(g, t.p[TILE_C], ir_mul(g, ir_int(g, r), ldc));

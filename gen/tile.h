@@ -28,24 +28,32 @@ typedef struct tile_shape {
     bool told;                       /* both stages run this tile: TILE_LAST says whose sums these are */
 } tile_shape;
 
-/* Parameters of a tile function, in this order. */
+/* What a tile function is given: parameters, as many as there are registers for, then words of the frame, which change
+ * less often. */
 typedef enum tile_parameter {
-    TILE_A,      /* row 0, first term */
-    TILE_LDA,    /* floats between rows of A */
-    TILE_B,      /* first panel, first term */
-    TILE_C,      /* where the result goes; row 0 */
-    TILE_LDC,    /* floats between rows of C */
-    TILE_INIT,   /* where the chains start: the bias, or C itself */
-    TILE_LDI,    /* floats between rows of init; 0 gives every row the bias */
-    TILE_K,      /* terms of every chain */
-    TILE_SOON,   /* the C of the tile that runs next: fetched while this one runs, since its sums start from there */
-    TILE_STRIDE, /* floats between panels of B */
-    TILE_LAST,   /* where the shape is told: not 0 adds +0, 0 applies the activation */
-    TILE_TAIL,   /* chains (the first ones) that have one term more; only where k_step > 1 */
-    TILE_NEXT = TILE_TAIL, /* where to prefetch in the next first panel; only where it fetches (then k_step is 1) */
-    TILE_NEXT_STEP,        /* floats to go on after each turn */
+    TILE_A,     /* row 0, first term */
+    TILE_B,     /* first panel, first term */
+    TILE_C,     /* where the result goes; row 0 */
+    TILE_INIT,  /* where the chains start: the bias, or C itself */
+    TILE_SOON,  /* the C of the tile that runs next: fetched while this one runs, since its sums start from there */
+    TILE_FRAME, /* the words */
+    TILE_NEXT,  /* where to prefetch in the next first panel; only where it fetches (then k_step is 1) */
+    TILE_PASSED,
+    TILE_LDA = TILE_PASSED, /* floats between rows of A */
+    TILE_LDC,               /* floats between rows of C */
+    TILE_LDI,               /* floats between rows of init; 0 gives every row the bias */
+    TILE_K,                 /* terms of every chain */
+    TILE_STRIDE,            /* floats between panels of B */
+    TILE_LAST,              /* where the shape is told: not 0 adds +0, 0 applies the activation */
+    TILE_TAIL,              /* chains (the first ones) that have one term more; only where chains > 1 */
+    TILE_NEXT_STEP,         /* floats to go on in the next panel after each turn, for each panel of the tile */
     TILE_PARAMETERS_MAX
 } tile_parameter;
+
+/* Bytes from the frame to a word, an i64. */
+static inline int64_t tile_word(tile_parameter word) {
+    return ((int64_t)word - TILE_PASSED) * 8;
+}
 
 int32_t tile_parameters(const tile_shape *shape);
 LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape);
