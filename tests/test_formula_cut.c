@@ -1,6 +1,8 @@
-/* Where formulas are cut in two halves: what a half takes, and that both are shorter than the whole. */
+/* Where formulas are cut in two halves: what a half takes, that both are shorter than the whole, and that the loop over
+ * halves takes each vector once. */
 #include "formula_cut.h"
 
+#include "ffngen.h"
 #include "formula_ast.h"
 #include "support_formula.h"
 
@@ -107,4 +109,49 @@ Test(formula_cut, halves_of_users_formulas_are_sound) {
             cuts += check(text, FFN_ACCURATE);
         }
     cr_expect_gt(cuts, 10);
+}
+
+/* ---- The loop over halves ---- */
+
+enum { VALUES = 3 * 16 + 7, GUARD = 16 };
+
+/* `count` results in the place of an argument: those of plain C, and nothing behind them. */
+static void check_in_place(const ffn_kernel *kernel, const formula_graph *graph, int64_t n, int32_t count,
+                           bool over_u) {
+    uint64_t random_state = 88172645463325252u + (uint64_t)count;
+    float g[VALUES + GUARD], u[VALUES + GUARD], want[VALUES + GUARD];
+    fill_values(&random_state, g, VALUES + GUARD);
+    fill_values(&random_state, u, VALUES + GUARD);
+    float *out = over_u ? u : g;
+    memcpy(want, out, sizeof want);
+    formula_eval(graph, count, g, graph->gated ? u : NULL, want);
+    cr_assert_eq(ffn_kernel_activate(kernel, n, count, g, graph->gated ? u : NULL, out, NULL), FFN_OK);
+    for (int32_t i = 0; i < VALUES + GUARD; i++)
+        cr_expect(same_bits(out[i], want[i]), "%d of %d over %s: %a, not %a", i, count, over_u ? "u" : "g",
+                  (double)out[i], (double)want[i]);
+}
+
+Test(formula_cut, results_may_take_the_place_of_arguments, .timeout = 60) {
+    static const char *const specs[] = {"d80-f80-gelu", "d80-f80-softplus", "d80-f80-geglu_tanh", "d80-f80-relu",
+                                        "d80-f80-bilinear"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        const ffn_options options = {.source = ffngen_source(), .store = "", .tuned = "", .verify = FFN_VERIFY_NEVER};
+        ffn_spec spec;
+        ffn_context *context;
+        ffn_kernel *kernel;
+        ffn_diag diag = {FFN_OK, ""};
+        cr_assert_eq(ffn_spec_parse(specs[i], &spec, &diag), FFN_OK, "%s", diag.text);
+        cr_assert_eq(ffn_context_create(&options, &context, &diag), FFN_OK, "%s", diag.text);
+        cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, &diag), FFN_OK, "%s", diag.text);
+        formula_graph *graph = graph_of(spec.activation);
+        for (int64_t n = 1; n <= 64; n *= 8) {
+            cr_assert_eq(ffn_kernel_prepare(kernel, n, &diag), FFN_OK, "%s", diag.text);
+            for (int32_t count = 0; count <= VALUES; count++)
+                for (int over_u = 0; over_u <= (graph->gated ? 1 : 0); over_u++)
+                    check_in_place(kernel, graph, n, count, over_u);
+        }
+        free(graph);
+        ffn_kernel_destroy(kernel);
+        ffn_context_destroy(context);
+    }
 }
