@@ -143,6 +143,8 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
         [SWEEP_NEXT] = next,
         [SWEEP_STRIDE] = ir_int(g, s->panel_stride),
         [SWEEP_LAST] = ir_int(g, 0),
+        [SWEEP_SLANT_C] = ir_int(g, 0),
+        [SWEEP_SLANT_INIT] = ir_int(g, 0),
     };
     counted_call(n, STAGES_EXPAND, c->scratch, s->sweep, arguments, SWEEP_PARAMETERS);
     if (s->chains > 1) /* such a stage has no k blocks: the sums are complete */
@@ -283,6 +285,50 @@ static void sweep_list(nest *n, const contract_call *c) {
     ir_if_end(g, &listed);
 }
 
+/* Panels begin .. end - 1, group after group; c and init are those of the first one. `next`: the weights that are read
+ * after them. */
+static void sweep_groups(nest *n, contract_call *c, LLVMValueRef packed, LLVMValueRef f, LLVMValueRef begin,
+                         LLVMValueRef end, LLVMValueRef next) {
+    ir *g = n->g;
+    LLVMValueRef *arguments = c->arguments, out = arguments[SWEEP_C], init = arguments[SWEEP_INIT];
+    ir_loop group = ir_loop_begin(g, begin, end, ir_int(g, n->group), "group");
+    LLVMValueRef column = ir_mul(g, ir_sub(g, group.i, begin), ir_int(g, FFN_PANEL));
+    LLVMValueRef next_panel = ir_add(g, group.i, ir_int(g, n->group));
+    arguments[SWEEP_B] = nest_contract_weights(n, packed, group.i, f);
+    LLVMValueRef next_group = nest_contract_weights(n, packed, next_panel, f);
+    arguments[SWEEP_NEXT] = ir_select(g, ir_less(g, next_panel, end), next_group, next);
+    arguments[SWEEP_C] = ir_at(g, out, column);
+    arguments[SWEEP_INIT] = ir_at(g, init, column);
+    arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, end, group.i));
+    counted_call(n, STAGES_CONTRACT, c->scratch, n->contract.sweep, arguments, SWEEP_PARAMETERS);
+    ir_loop_end(g, &group);
+    arguments[SWEEP_C] = out;
+    arguments[SWEEP_INIT] = init;
+}
+
+/* The same where sums are held: they wait in y, in each row of a tile a panel further right than in the row above.
+ * Those of the last panels, which would leave the range, wait in scratch. Panels go from left to right: the last block
+ * of hidden columns, which writes y itself, finds there the sums of panels that it is done with. */
+static void sweep_held(nest *n, contract_call *c, LLVMValueRef packed, LLVMValueRef f, LLVMValueRef begin,
+                       LLVMValueRef end, LLVMValueRef next, LLVMValueRef starts, LLVMValueRef ends) {
+    ir *g = n->g;
+    LLVMValueRef *arguments = c->arguments, zero = ir_int(g, 0), slant = ir_int(g, FFN_PANEL);
+    LLVMValueRef out = arguments[SWEEP_C], ldo = arguments[SWEEP_LDC], init = arguments[SWEEP_INIT];
+    LLVMValueRef tail = ir_sub(g, end, ir_int(g, n->scratch.sums_stride / FFN_PANEL));
+    tail = ir_select(g, ir_less(g, tail, begin), begin, tail);
+    arguments[SWEEP_SLANT_C] = ir_select(g, ends, zero, slant);
+    arguments[SWEEP_SLANT_INIT] = ir_select(g, starts, zero, slant);
+    sweep_groups(n, c, packed, f, begin, tail, nest_contract_weights(n, packed, tail, f));
+    LLVMValueRef sums = nest_scratch(n, c->scratch, n->scratch.sums), stride = ir_int(g, n->scratch.sums_stride);
+    LLVMValueRef column = ir_mul(g, ir_sub(g, tail, begin), ir_int(g, FFN_PANEL));
+    arguments[SWEEP_C] = ir_select(g, ends, ir_at(g, out, column), sums);
+    arguments[SWEEP_LDC] = ir_select(g, ends, ldo, stride);
+    arguments[SWEEP_INIT] = ir_select(g, starts, ir_at(g, init, column), sums);
+    arguments[SWEEP_LDI] = ir_select(g, starts, zero, stride);
+    arguments[SWEEP_SLANT_C] = arguments[SWEEP_SLANT_INIT] = zero;
+    sweep_groups(n, c, packed, f, tail, end, next);
+}
+
 /* contract_block(h, ldh, packed, f, k, y, ldy, scratch, rows, first panel, panels, after): y of these rows and panels
  * += h W_down over hidden columns f .. f + k - 1 of d_ff; h starts at column f, y at column 0. f = 0 starts the sums,
  * the block that reaches d_ff ends them. */
@@ -302,7 +348,7 @@ static void build_contract_block(nest *n) {
     LLVMValueRef first = ir_parameter(g, 9, "first"), panels = ir_parameter(g, 10, "panels");
     LLVMValueRef after = ir_parameter(g, 11, "after");
 
-    LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0));
+    LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0)), ends = ir_equal(g, ir_add(g, f, k), ir_int(g, n->spec->d_ff));
     LLVMValueRef end = ir_add(g, first, panels);
     contract_call call = {.scratch = scratch,
                           .list = nest_scratch(n, scratch, n->scratch.list),
@@ -317,38 +363,26 @@ static void build_contract_block(nest *n) {
     LLVMValueRef start =
         chained ? nest_scratch(n, scratch, n->scratch.contract_start) : ir_at_bytes(g, packed, l->bias_down);
     LLVMValueRef full_end = ir_min(g, end, ir_int(g, full_panels));
-    LLVMValueRef held = out, ld_held = ldo; /* where the sums come from after the first block */
-    if (plan_holds_y(n->spec, n->plan)) {
-        LLVMValueRef ends = ir_equal(g, ir_add(g, f, k), ir_int(g, n->spec->d_ff));
-        held = nest_scratch(n, scratch, n->scratch.sums);
-        ld_held = ir_int(g, n->scratch.sums_stride);
-        out = ir_select(g, ends, y, held);
-        ldo = ir_select(g, ends, ldy, ld_held);
-    }
+    LLVMValueRef column = ir_mul(g, first, ir_int(g, FFN_PANEL));
     arguments[SWEEP_STRIDE] = ir_int(g, s->panel_stride);
     arguments[SWEEP_LAST] = ir_int(g, 1);
+    arguments[SWEEP_SLANT_C] = arguments[SWEEP_SLANT_INIT] = ir_int(g, 0);
+    arguments[SWEEP_C] = ir_at(g, out, column);
     arguments[SWEEP_LDC] = ldo;
-    arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ld_held);
-    LLVMValueRef init = ir_select(g, starts, start, held);
+    arguments[SWEEP_INIT] = ir_at(g, ir_select(g, starts, start, out), column);
+    arguments[SWEEP_LDI] = ir_select(g, starts, ir_int(g, 0), ldo);
     find_columns(n, &call, packed);
     ir_if all_terms = dense_begin(n, &call);
-    ir_loop group = ir_loop_begin(g, first, full_end, ir_int(g, n->group), "group");
-    LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL));
-    LLVMValueRef next_panel = ir_add(g, group.i, ir_int(g, n->group));
-    arguments[SWEEP_B] = nest_contract_weights(n, packed, group.i, f);
-    LLVMValueRef next_weights = nest_contract_weights(n, packed, next_panel, f);
-    arguments[SWEEP_NEXT] = ir_select(g, ir_less(g, next_panel, end), next_weights, after);
-    arguments[SWEEP_C] = ir_at(g, out, column);
-    arguments[SWEEP_INIT] = ir_at(g, init, column);
-    arguments[SWEEP_PANELS] = ir_min(g, ir_int(g, n->group), ir_sub(g, full_end, group.i));
-    counted_call(n, STAGES_CONTRACT, scratch, s->sweep, arguments, SWEEP_PARAMETERS);
-    ir_loop_end(g, &group);
+    LLVMValueRef next = after;
+    if (ragged)
+        next = ir_select(g, ir_less(g, full_end, end), nest_contract_weights(n, packed, full_end, f), after);
+    if (plan_holds_y(n->spec, n->plan))
+        sweep_held(n, &call, packed, f, first, full_end, next, starts, ends);
+    else
+        sweep_groups(n, &call, packed, f, first, full_end, next);
     dense_end(n, &all_terms);
     if (n->sparse.wanted) {
-        column = ir_mul(g, first, ir_int(g, FFN_PANEL));
         arguments[SWEEP_B] = nest_contract_weights(n, packed, first, f);
-        arguments[SWEEP_C] = ir_at(g, out, column);
-        arguments[SWEEP_INIT] = ir_at(g, init, column);
         arguments[SWEEP_PANELS] = ir_sub(g, full_end, first);
         sweep_list(n, &call);
     }
@@ -375,10 +409,10 @@ static void build_contract_block(nest *n) {
         ir_if_end(g, &reaches);
     }
     if (chained) {
-        ir_if ends = ir_if_begin(g, ir_equal(g, ir_add(g, f, k), ir_int(g, n->spec->d_ff)), "ends");
+        ir_if whole = ir_if_begin(g, ends, "whole");
         int64_t last = n->spec->d_model % FFN_PANEL ? n->spec->d_model % FFN_PANEL : FFN_PANEL;
         sum_chains(n, s, out, ir_at(g, y, ir_mul(g, first, ir_int(g, FFN_PANEL))), ldy, rows, first, panels, last);
-        ir_if_end(g, &ends);
+        ir_if_end(g, &whole);
     }
     ir_return(g);
 }

@@ -145,10 +145,11 @@ static void row_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef a, LLVMValueR
 }
 
 LLVMValueRef stage_sweep_function(ir *g, const char *name, LLVMValueRef *parameters) {
-    static const char *const names[] = {"a",    "lda",    "b", "c",    "ldc",    "init", "ldi",
-                                        "rows", "panels", "k", "next", "stride", "last"};
-    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64, g->pointer, g->i64,
-                                           g->i64,     g->i64, g->i64,     g->pointer, g->i64, g->i64};
+    static const char *const names[] = {"a",      "lda", "b",    "c",      "ldc",  "init",    "ldi",       "rows",
+                                        "panels", "k",   "next", "stride", "last", "slant_c", "slant_init"};
+    LLVMTypeRef types[SWEEP_PARAMETERS] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
+                                           g->pointer, g->i64, g->i64,     g->i64,     g->i64,
+                                           g->pointer, g->i64, g->i64,     g->i64,     g->i64};
     LLVMValueRef function = ir_function(g, name, g->void_type, types, SWEEP_PARAMETERS, IR_INTERNAL);
     for (int32_t i = 0; i < SWEEP_PARAMETERS; i++)
         parameters[i] = ir_parameter(g, i, names[i]);
@@ -170,7 +171,7 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
     w->part = share(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
     set_word(w, TILE_NEXT_STEP, share(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts));
-    set_word(w, TILE_LDI, w->p[SWEEP_LDI]);
+    set_word(w, TILE_LDI, ir_add(g, w->p[SWEEP_LDI], w->p[SWEEP_SLANT_INIT]));
     set_word(w, TILE_K, w->p[SWEEP_K]);
 
     /* while (row < rows) { mr = next height; tiles of that height over the panels; row += mr } */
@@ -211,6 +212,7 @@ static void sweep_chunks(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     w->p[SWEEP_B] = ir_at(g, whole[SWEEP_B], ir_mul(g, k.i, line));
     w->p[SWEEP_INIT] = ir_select(g, first, whole[SWEEP_INIT], whole[SWEEP_C]);
     w->p[SWEEP_LDI] = ir_select(g, first, whole[SWEEP_LDI], whole[SWEEP_LDC]);
+    w->p[SWEEP_SLANT_INIT] = ir_select(g, first, whole[SWEEP_SLANT_INIT], whole[SWEEP_SLANT_C]);
     w->p[SWEEP_K] = ir_min(g, chunk, left);
     w->p[SWEEP_NEXT] = ir_select(g, last, whole[SWEEP_NEXT], ir_at_const(g, w->p[SWEEP_B], w->chunk * FFN_PANEL));
     sweep_rows(w, table, ir_select(g, last, after, whole[SWEEP_C]));
@@ -226,7 +228,7 @@ static LLVMValueRef build_sweep(sweep *w, const stage *s) {
     LLVMTypeRef words = LLVMArrayType(g->i64, TILE_PARAMETERS_MAX - TILE_PASSED);
     w->frame = LLVMBuildAlloca(g->builder, words, "frame");
     set_word(w, TILE_LDA, w->p[SWEEP_LDA]);
-    set_word(w, TILE_LDC, w->p[SWEEP_LDC]);
+    set_word(w, TILE_LDC, ir_add(g, w->p[SWEEP_LDC], w->p[SWEEP_SLANT_C]));
     set_word(w, TILE_STRIDE, w->p[SWEEP_STRIDE]);
     set_word(w, TILE_LAST, w->p[SWEEP_LAST]);
     LLVMValueRef next_group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));

@@ -36,6 +36,9 @@ typedef enum sweep_parameter {
     SWEEP_NEXT,   /* the first panel of what runs after this group, to be prefetched */
     SWEEP_STRIDE, /* floats between panels: the stage's panel_stride */
     SWEEP_LAST,   /* not 0: this is the contract stage */
+    /* Floats that each row of a tile is further right, in c and in init, than the row above; 0: straight. */
+    SWEEP_SLANT_C,
+    SWEEP_SLANT_INIT,
     SWEEP_PARAMETERS
 } sweep_parameter;
 

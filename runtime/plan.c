@@ -102,7 +102,8 @@ bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan) {
 }
 
 bool plan_holds_y(const ffn_spec *spec, const ffn_plan *plan) {
-    return plan->hold_y && plan_chains(spec->d_model) == 1 && plan->f_block < spec->d_ff;
+    return plan->hold_y && plan_chains(spec->d_model) == 1 && plan->f_block < spec->d_ff &&
+           !plan_lists_columns(spec, plan);
 }
 
 void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *scratch) {
@@ -114,7 +115,7 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     memset(scratch, 0, sizeof *scratch);
     int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
     scratch->hidden_stride = block + FFN_PANEL;
-    scratch->sums_stride = down_columns + FFN_PANEL;
+    scratch->sums_stride = (int64_t)(plan->tiles[0].mr - 1) * FFN_PANEL;
     scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
         int64_t *offset, floats;

@@ -47,15 +47,16 @@ int64_t plan_chunk(const ffn_plan *plan, int32_t chains, int64_t terms);
  * Whether they do depends on the activation too; scratch is for all of them the same. */
 bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan);
 
-/* True if sums of y wait in scratch: there are several blocks of hidden columns, and the plan says so. */
+/* True if sums of y wait where rows do not share cache sets: there are several blocks of hidden columns, rows enough to
+ * share them, and the plan says so. */
 bool plan_holds_y(const ffn_spec *spec, const ffn_plan *plan);
 
 /* Scratch of one call, offsets in floats, each part FFN_SCRATCH_ALIGN aligned. Parts a spec does not need are empty. */
 typedef struct plan_scratch {
     int64_t x;             /* [m_block][x_stride]: a k block of x, where the plan copies it */
     int64_t x_stride;      /* a k block and a line more, so that rows do not share cache sets */
-    int64_t sums;          /* [m_block][sums_stride]: sums of y, where the plan holds them */
-    int64_t sums_stride;   /* d_model and a line more */
+    int64_t sums;          /* [m_block][sums_stride]: sums of the last panels of y, where the plan holds them */
+    int64_t sums_stride;   /* as many panels as the tallest tile has rows, less one */
     int64_t hidden;        /* [m_block][hidden_stride]: h, and before that the up values */
     int64_t gate;          /* the same shape, for gated activations */
     int64_t hidden_stride; /* f_block and a line more, so that rows do not share cache sets */
