@@ -201,7 +201,7 @@ typedef struct ffn_plan {
     int32_t chunk;       /* terms of a sum that all row tiles take before any takes the next ones; 0: all of a block */
     int32_t group;       /* panels that pass through the row tiles together; 0: as many as the widest tile has */
     int32_t copy_x;      /* 1: a block of x is copied to scratch first: its rows would share sets of the caches */
-    int32_t hold_y; /* 1: sums wait in scratch, not in y, from one block of hidden columns to the next: as copy_x */
+    int32_t hold_y; /* 1: sums wait slanted in y from one block of hidden columns to the next: for the same reason */
     int32_t tile_count;
     ffn_tile tiles[FFN_TILES_MAX]; /* tallest first, for one height widest first; the last is 1x1 */
 } ffn_plan;

@@ -36,8 +36,8 @@ static const double activation_cycles = 10; /* of a vector of hidden values: 20 
 static const double streams_reach[] = {0, 0.80, 0.93, 0.94, 0.95, 0.975, 1};
 enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS = 4 };
 
-static const double sharing = 0.02;           /* slower by this where rows of x share sets of L2 */
-static const double copied_bytes_a_cycle = 4; /* x into scratch, from wherever it is */
+static const double sharing = 0.05;             /* slower by this: a product whose rows of x or of y share sets of L2 */
+static const double copied_bytes_a_cycle = 2.5; /* x into scratch, from wherever it is */
 enum { L2_LINE = 64, FEW_ROWS = 4, LAYERS = 6 };
 
 /* Rates that were not measured: those of a server's core of these years. */
@@ -136,15 +136,20 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
     return both(cycles, reading, c->covered * (few ? overlap_few : overlap) + bare * exposed);
 }
 
-/* Rows of x, or of y, that lie a multiple of a few KiB apart meet in few sets of L2: what that slows a kernel down by.
+/* Rows of x, or of y, that lie a multiple of a few KiB apart meet in few sets of L2: what that slows a product down by.
  */
 static double shared_sets(const costs *c, const ffn_machine *machine) {
     enum { WAYS = 8, FREE_WAYS = 3 };
     const int64_t way = machine->l2_bytes >= WAYS ? machine->l2_bytes / WAYS : 1;
-    const int64_t stride = c->spec->d_model * (int64_t)sizeof(float);
-    /* Rows in sets of their own; 0: all. */
-    const int64_t apart = stride % way == 0 ? 1 : stride % L2_LINE || way % stride ? 0 : way / stride;
-    return apart > 0 && ceil_div(c->rows, apart) > FREE_WAYS ? sharing : 0;
+    int64_t step = c->spec->d_model * (int64_t)sizeof(float), rest = way;
+    if (step % L2_LINE)
+        return 0;
+    while (rest) { /* the greatest common divisor: the rows begin at its multiples */
+        const int64_t next = step % rest;
+        step = rest;
+        rest = next;
+    }
+    return ceil_div(c->rows, way / step) > FREE_WAYS ? sharing : 0;
 }
 
 static double or_usual(int64_t millions, double usual) {
@@ -196,12 +201,15 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     const double hidden = (double)(c.rows * (c.f_block + FFN_PANEL)) * (gated ? GATED_HIDDEN : 1);
     const double floats = (double)(c.rows * c.k_block + 2 * c.group * longest * FFN_PANEL) + hidden;
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
-    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1) + (2 - plan->copy_x - plan->hold_y) * shared_sets(&c, machine);
+    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1);
+    const double shared = shared_sets(&c, machine);
 
     const int64_t f_blocks = ceil_div(spec->d_ff, c.f_block), h_panels = ceil_div(c.f_block, FFN_PANEL);
-    const double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);
+    double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);
     const double y_bytes = 2 * F32 * (double)(c.rows * spec->d_model);
-    const double contract = product_cycles(&c, c.f_block, c.f_block, ceil_div(spec->d_model, FFN_PANEL), y_bytes);
+    double contract = product_cycles(&c, c.f_block, c.f_block, ceil_div(spec->d_model, FFN_PANEL), y_bytes);
+    expand *= 1 + (plan->copy_x ? 0 : shared);
+    contract *= 1 + (plan->hold_y ? 0 : shared);
     const double vectors = (double)(n * ceil_div(spec->d_ff, c.lanes));
     const double copied = plan->copy_x ? (double)(c.rows * spec->d_model) * F32 / copied_bytes_a_cycle : 0;
     return ((double)(passes * f_blocks) * (expand + contract + copied) + vectors * activation_cycles) / ghz * 1e-6;

@@ -142,7 +142,6 @@ static void check_isa(ffn_isa isa) {
             for (int blocks = 0; blocks < 2; blocks++) { /* all terms at once, then in parts of which some are empty */
                 support_kernel k;
                 plan.f_block = blocks ? 64 : plan.f_block;
-                plan.hold_y = blocks;
                 support_kernel_build(&l.spec, &plan, &k);
                 for (int64_t n = 1; n <= ROWS; n++)
                     check_patterns(&l, &k, n);
