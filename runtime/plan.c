@@ -115,7 +115,7 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     memset(scratch, 0, sizeof *scratch);
     int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
     scratch->hidden_stride = block + FFN_PANEL;
-    scratch->sums_stride = (int64_t)(plan->tiles[0].mr - 1) * FFN_PANEL;
+    scratch->sums_stride = ceil_div(plan->tiles[0].mr - 1, plan_group(plan)) * plan_group(plan) * FFN_PANEL;
     scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
         int64_t *offset, floats;

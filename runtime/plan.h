@@ -56,7 +56,7 @@ typedef struct plan_scratch {
     int64_t x;             /* [m_block][x_stride]: a k block of x, where the plan copies it */
     int64_t x_stride;      /* a k block and a line more, so that rows do not share cache sets */
     int64_t sums;          /* [m_block][sums_stride]: sums of the last panels of y, where the plan holds them */
-    int64_t sums_stride;   /* as many panels as the tallest tile has rows, less one */
+    int64_t sums_stride;   /* whole groups of panels: as many as the tallest tile has rows, less one */
     int64_t hidden;        /* [m_block][hidden_stride]: h, and before that the up values */
     int64_t gate;          /* the same shape, for gated activations */
     int64_t hidden_stride; /* f_block and a line more, so that rows do not share cache sets */
