@@ -298,10 +298,14 @@ static double class_cost(const ffn_spec *spec, const ffn_plan *plan, const ffn_m
     return plan_scratch_bytes(spec, plan) > PLAN_SCRATCH_MOST ? 2 * ms : ms;
 }
 
-/* One axis at a time, twice around: the axes hardly depend on each other, and a plan must cost microseconds. */
+/* One axis at a time, twice around: the axes hardly depend on each other, and a plan must cost microseconds. Copies
+ * come before the blocks that they share scratch with: a larger block is worth less. */
 static void descend(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *plan, double *least) {
+    static const axis order[GRID_AXES] = {M_BLOCK, COPY_X,   HOLD_Y, F_BLOCK,  K_BLOCK,
+                                          UNROLL,  PREFETCH, AHEAD,  ROW_SPLIT};
     for (int around = 0; around < 2; around++) {
-        for (axis i = 0; i < GRID_AXES; i++) {
+        for (int at = 0; at < GRID_AXES; at++) {
+            const axis i = order[at];
             const values *axis_values = &grid[plan->n_class][i];
             for (int32_t v = 0; axis_values->count > 1 && v < axis_values->count; v++) {
                 ffn_plan next = *plan;
