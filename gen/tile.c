@@ -244,7 +244,7 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     t.vectors = shape->panels * t.per_panel;
     for (int32_t i = 0; i < count; i++)
         t.p[i] = ir_parameter(g, i, names[i]);
-    for (int32_t i = TILE_PASSED; i < TILE_PARAMETERS_MAX; i++)
+    for (tile_parameter i = TILE_PASSED; i < TILE_PARAMETERS_MAX; i++)
         t.p[i] = word(&t, i);
     t.p[TILE_NEXT_STEP] = ir_mul(g, t.p[TILE_NEXT_STEP], ir_int(g, shape->panels));
 
