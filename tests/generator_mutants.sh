@@ -5,7 +5,7 @@
 #   generator_mutants.sh [--half HALF FILE] CC INCLUDES SUITE LINK...
 #     INCLUDES  folders, ended by ':' each;   LINK   what the command is made of
 #     SUITE     what a suite is linked with beside that, ended by ':' each
-# Without --half every fifteenth row runs, from a row of its own in each file so that each file has one, at one size: small
+# Without --half every twentieth row runs, from a row of its own in each file so that each file has one, at one size: small
 # and large in turn. With it every second row runs at both, from the first (0) or the second (1), and FILE gets those of
 # docs/mutants.md.
 set -euo pipefail
@@ -80,7 +80,7 @@ while IFS='|' read -r name file small large edit; do
     name=$(trim "$name") file=$(trim "$file") small=$(trim "$small") large=$(trim "$large") edit=${edit# }
     : "${files[$file]:=$row}"
     row=$((row + 1))
-    if [ "$all" ]; then place=$((row + half)) every=2; else place=$((row - files[$file])) every=15; fi
+    if [ "$all" ]; then place=$((row + half)) every=2; else place=$((row - files[$file])) every=20; fi
     [ $((place % every)) = 1 ] || continue
     count=$((count + 1))
     mkdir -p "$work/$(dirname "$file")"
