@@ -55,6 +55,11 @@ static ffn_status lower(const ffn_spec *spec, const ffn_plan *plan, ffn_bytes *o
     runs_as.tile_count = 1; /* the tiles stand in the code; the header's must be possible with AVX2's registers */
     runs_as.tiles[0] = (ffn_tile){1, 1};
     status = status ? status : link_image(&object, spec, &runs_as, &row, out, diag);
+    if (!status) { /* of the plan that the code is of */
+        image_header *header = out->data;
+        header->scratch_bytes = (uint64_t)plan_scratch_bytes(spec, plan);
+        header->checksum = image_checksum(out->data, out->bytes);
+    }
     free(object.data);
     free(graph);
     return status;
