@@ -4,8 +4,6 @@
  * (some ISAs keep it in a register of another kind). */
 #include "formula_cut.h"
 
-#include <string.h>
-
 /* Cycles of a chain below which a core looks far enough ahead by itself. */
 enum { CHAIN_MIN = 68 };
 
@@ -63,7 +61,7 @@ static void find_ready(const formula_graph *graph, int32_t *ready) {
     }
 }
 
-/* The half before `time`, and what goes over. False: more than fits. */
+/* The half before `time`, and what goes over. False: more than fits, or a comparison that both halves take. */
 static bool cut_at(const formula_graph *graph, const int32_t *ready, int32_t time, formula_cut *cut) {
     bool carried[FORMULA_NODES_MAX] = {false};
     for (int32_t i = 0; i < graph->count; i++)
@@ -75,6 +73,10 @@ static bool cut_at(const formula_graph *graph, const int32_t *ready, int32_t tim
                 cut->half[from] = 1; /* it stands before i: its turn is still to come */
             carried[from] = !constant(&graph->nodes[from]);
         }
+    for (int32_t i = 0; i < graph->count; i++)
+        for (int32_t o = 0; !cut->half[i] && o < operands(&graph->nodes[i]); o++)
+            if (cut->half[operand(&graph->nodes[i], o)])
+                return false;
     cut->carried_count = 0;
     for (int32_t i = 0; i < graph->count; i++)
         if (carried[i] && !cut->half[i]) {

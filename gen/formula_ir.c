@@ -89,7 +89,6 @@ static LLVMValueRef node_ir(ir *g, const formula_node *n, const LLVMValueRef *va
     case FORMULA_OP_COUNT:
         break;
     }
-
     ir_free(g, v);
     return v;
 }

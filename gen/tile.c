@@ -292,9 +292,8 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     for (int32_t c = 0; c < shape->chains; c++)
         for (int32_t r = 0; r < shape->mr; r++) {
             LLVMValueRef out = ir_at(g, t.p[TILE_C], ir_mul(g, ir_int(g, r), ldc));
-            for (int32_t v = 0; v < t.vectors; v++) {
+            for (int32_t v = 0; v < t.vectors; v++)
                 ir_store(g, acc[c][r][v], ir_at_const(g, out, c * shape->plane_stride + c_offset(&t, v)), 4);
-            }
         }
     ir_return(g);
     return function;

@@ -109,6 +109,9 @@ Test(formula_cut, halves_of_users_formulas_are_sound) {
             cuts += check(text, FFN_ACCURATE);
         }
     cr_expect_gt(cuts, 10);
+    /* One comparison that both halves would take. */
+    check("act(select(x<0,tanh(exp(select(x<0,x,0.5*x))),x))", FFN_ACCURATE);
+    check("act(select(x<0,erf(exp(select(x<0,x,0.5*x))),erfc(select(x<0,2*x,x))))", FFN_ACCURATE);
 }
 
 /* ---- The loop over halves ---- */
