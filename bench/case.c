@@ -109,6 +109,10 @@ static void dense_call(void *self) {
     ffn_kernel_run(s->request->dense, &s->args, NULL);
 }
 
+static void hand_call(void *self) {
+    bench_hand_call(&((case_state *)self)->hand);
+}
+
 static void activate_call(void *self) {
     const case_state *s = self;
     ffn_kernel_activate(s->request->kernel, s->request->n, ACTIVATE_COUNT, s->values, s->values + ACTIVATE_COUNT,
@@ -232,6 +236,20 @@ static ffn_status make_fast(case_state *s, bench_report *report, ffn_diag *diag)
     return status ? status : check_kernel(s, fast_call, s->fast.args.y, &report->fast.max_error, diag);
 }
 
+/* That this machine or shape has no such loops is no failure. */
+static ffn_status make_hand(case_state *s, bench_hand_report *report, ffn_diag *diag) {
+    ffn_diag why = {0};
+    if (!s->request->hand)
+        return FFN_OK;
+    ffn_status status = bench_hand_open(s->request->layer, s->request->kernel, s->request->n, s->values, ACTIVATE_COUNT,
+                                        &s->hand, &why);
+    if (status == FFN_UNSUPPORTED)
+        snprintf(report->missing, sizeof report->missing, "%s", why.text);
+    else if (status && diag)
+        *diag = why;
+    return status == FFN_UNSUPPORTED ? FFN_OK : status;
+}
+
 /* All contenders that are there, in rounds. */
 static void time_all(case_state *s, bench_report *report) {
     const bench_request *request = s->request;
@@ -246,6 +264,7 @@ static void time_all(case_state *s, bench_report *report) {
         [STAGES] = s->stages.of.kernel ? stages_call : NULL,
         [FAST] = s->fast.kernel ? fast_call : NULL,
         [DENSE] = request->dense ? dense_call : NULL,
+        [HAND] = s->hand.kernel ? hand_call : NULL,
         [PEAK_ALONE] = several && s->probes ? peak_alone_call : NULL,
         [READ_ALONE] = several && s->alone.read ? read_alone_call : NULL,
     };
@@ -292,6 +311,7 @@ static ffn_status measure(case_state *s, bench_report *report, ffn_diag *diag) {
     }
     if (request->stages)
         status = bench_stages_open(request->stages, request->layer, &s->args, &s->stages, diag);
+    status = status ? status : make_hand(s, &report->hand, diag);
     if (status)
         return status;
     time_all(s, report);
@@ -321,6 +341,7 @@ ffn_status bench_case(const bench_request *request, bench_report *report, ffn_di
     bench_free_order_clear(&s->free);
     bench_stages_clear(&s->stages);
     bench_beside_clear(&s->fast);
+    bench_hand_clear(&s->hand);
     free(s);
     return status;
 }

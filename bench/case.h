@@ -8,6 +8,7 @@
 #include "beside.h"
 #include "dense.h"
 #include "free_order.h"
+#include "hand.h"
 #include "layer.h"
 #include "oracle.h"
 #include "peer.h"
@@ -24,6 +25,7 @@ typedef struct bench_request {
     const bench_free_kernels *free;    /* timed against the kernel, on one thread; NULL: not */
     const bench_stages_kernel *stages; /* timed against the kernel, on one thread; NULL: not */
     const ffn_kernel *dense;           /* the same that multiplies zeros too, on one thread; NULL: not timed */
+    bool hand;                         /* loops by hand beside it, of an AVX2 kernel, on one thread */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;
@@ -65,6 +67,16 @@ typedef struct bench_fast_report {
     double max_error;
 } bench_fast_report;
 
+/* Of the loops by hand: as the figures of the kernel. */
+typedef struct bench_hand_report {
+    bool timed;
+    bench_hand_way way;
+    double ms_min, ms_median;
+    double fraction_of_peak, fraction_of_roof;
+    double ratio_min, ratio_median;              /* the kernel's time over theirs, of the fastest and by rounds */
+    char missing[sizeof(((ffn_diag *)0)->text)]; /* why they took no part, where they were asked for */
+} bench_hand_report;
+
 /* A figure that could not be measured is 0. */
 typedef struct bench_report {
     double ms_min, ms_median, gflops;
@@ -81,6 +93,7 @@ typedef struct bench_report {
     bench_stages_report stages;
     bench_fast_report fast;
     bench_dense_report dense;
+    bench_hand_report hand;
     uint64_t bits;
     float *y; /* [n][d_model], dense; bench_report_clear frees it */
 } bench_report;

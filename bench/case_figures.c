@@ -73,6 +73,19 @@ static void fill_speedups(const case_state *s, bench_report *report) {
     }
 }
 
+static void fill_hand(const case_state *s, bench_report *report) {
+    const bench_contender *kernel = &s->contenders[KERNEL], *hand = &s->contenders[HAND];
+    const double ratio = kernel->ms_min / hand->ms_min;
+    report->hand = (bench_hand_report){.timed = true,
+                                       .way = s->hand.way,
+                                       .ms_min = hand->ms_min,
+                                       .ms_median = hand->ms_median,
+                                       .fraction_of_peak = report->fraction_of_peak * ratio,
+                                       .fraction_of_roof = report->fraction_of_roof * ratio,
+                                       .ratio_min = ratio,
+                                       .ratio_median = bench_ratio(kernel, hand)};
+}
+
 static void fill_others(const case_state *s, bench_report *report) {
     const bench_contender *contenders = s->contenders;
     if (s->free.kernel) {
@@ -98,6 +111,8 @@ static void fill_others(const case_state *s, bench_report *report) {
         report->dense.ratio_min = other->ms_min / kernel->ms_min;
         report->dense.ratio_median = bench_ratio(other, kernel);
     }
+    if (s->hand.kernel)
+        fill_hand(s, report);
     for (int i = 0; i < BENCH_PEERS_MAX; i++) {
         if (!s->peers[i])
             continue;

@@ -19,6 +19,7 @@ enum {
     STAGES,
     FAST,
     DENSE,
+    HAND,
     PEAK_ALONE,
     READ_ALONE,
     PEERS,
@@ -44,6 +45,7 @@ typedef struct case_state {
     bench_free_order free; /* kernel NULL: takes no part */
     bench_stages stages;   /* likewise */
     bench_beside fast;     /* likewise */
+    bench_hand hand;       /* likewise */
     ffn_status status;     /* of the last call */
     ffn_diag diag;
     void *peers[BENCH_PEERS_MAX]; /* cases of their modules; NULL: not there, or wrong */

@@ -3,6 +3,7 @@
 #include "cmd_bench_activations.h"
 #include "cmd_bench_contract.h"
 #include "cmd_bench_dense.h"
+#include "cmd_bench_hand.h"
 #include "cmd_bench_input.h"
 #include "cmd_bench_regimes.h"
 #include "cmd_bench_spec.h"
@@ -80,6 +81,7 @@ static int take(void *self, const bench_row *row) {
         bench_stages_print(row);
     if (row->dense)
         bench_dense_print(row);
+    bench_hand_print(row);
     return CMD_OK;
 }
 
@@ -180,6 +182,7 @@ static int run_regimes(const settings *s, const char *names, const char *output,
     const regimes_options options = {.names = names,
                                      .output = output,
                                      .seconds = row->seconds,
+                                     .hand = row->hand,
                                      .store = row->store,
                                      .tuned = row->tuned,
                                      .json = s->json};
@@ -212,6 +215,7 @@ static int run(const cmd *command, int argc, char **argv) {
         {"stages", 0, OPTION_FLAG, &row->stages, NULL, "where the time goes: expand, activate, contract, rest", NULL},
         {"dense", 0, OPTION_FLAG, &row->dense, NULL, "what passing over zeros in h gains: against the same without",
          NULL},
+        {"hand", 0, OPTION_FLAG, &row->hand, NULL, "loops written by hand for the same work, in the same rounds", NULL},
         {"weights", 'w', OPTION_TEXT, &s.input.weights, "FILE", "a safetensors file (default: generated weights)",
          NULL},
         CMD_WEIGHTS_ROWS(s.input.names, s.input.layout),
@@ -248,8 +252,8 @@ static int run(const cmd *command, int argc, char **argv) {
         return run_suite(&s, &suite, count);
     }
     if (regimes) {
-        if (!options_heeded(command, table, given, "regimes,output,seconds,tuned,store,json",
-                            "--regimes: only --output, --seconds, --tuned, --store and --json go with it"))
+        if (!options_heeded(command, table, given, "regimes,output,seconds,hand,tuned,store,json",
+                            "--regimes: only --output, --seconds, --hand, --tuned, --store and --json go with it"))
             return CMD_USAGE;
         return run_regimes(&s, regimes, suite.output, count);
     }
@@ -286,6 +290,8 @@ static int run(const cmd *command, int argc, char **argv) {
         return cmd_error(command, CMD_USAGE, "--dense: of compiled kernels; the portable one multiplies zeros always");
     if (row->dense && threads != 1)
         return cmd_error(command, CMD_USAGE, "--dense: on one thread, without --threads");
+    if (row->hand && threads != 1)
+        return cmd_error(command, CMD_USAGE, "--hand: on one thread, without --threads");
     const bench_input *input = &s.input;
     if ((input->weights || input->input) && (count != 1 || s.all_presets))
         return cmd_error(command, CMD_USAGE, "--weights and --input: of one SPEC");

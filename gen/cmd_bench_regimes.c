@@ -32,7 +32,7 @@ typedef struct runner {
     int compared;
     char versions[BENCH_PEERS_MAX * (PEER_TEXT_BYTES + 2)], left_out[256]; /* for the page */
     /* REGIME_RANGE: by n, from the first on. */
-    double fraction[RANGE_MAX], fraction_median[RANGE_MAX];
+    double fraction[RANGE_MAX], fraction_median[RANGE_MAX], fraction_hand[RANGE_MAX];
 } runner;
 
 /* ---- Results ---- */
@@ -67,6 +67,11 @@ static double report_figure(const bench_report *report, regime_figure figure) {
            : figure == FIGURE_READ    ? report->fraction_of_read
            : figure == FIGURE_SPEEDUP ? report->speedup_of_peak
                                       : 0;
+}
+
+/* The same of the loops by hand. */
+static double hand_figure(const bench_report *report, regime_figure figure) {
+    return report->hand.timed ? report_figure(report, figure) * report->hand.ratio_min : 0;
 }
 
 /* Against the peer that comes nearest. */
@@ -110,6 +115,7 @@ static int take(void *self, const bench_row *row) {
         int64_t at = row->n - r->now->n[0];
         r->fraction[at] = report->fraction_of_peak;
         r->fraction_median[at] = report->fraction_of_peak * report->ms_min / report->ms_median;
+        r->fraction_hand[at] = hand_figure(report, FIGURE_PEAK);
     } else {
         for (int i = 0; i < r->now->limit_count && kept; i++) {
             regime_figure figure = r->now->limits[i].figure;
@@ -118,6 +124,7 @@ static int take(void *self, const bench_row *row) {
             double median = figure == FIGURE_SPEEDUP ? value : value * report->ms_min / report->ms_median;
             regime_result result = result_of(r, figure, value, median);
             result.n = row->n;
+            result.hand = hand_figure(report, figure);
             kept = add(r, result);
         }
     }
@@ -132,19 +139,23 @@ static double step(const double *fraction, int at) {
 
 static bool add_range(runner *r) {
     const int64_t first = r->now->n[0];
-    int count = (int)(r->now->n[1] - first + 1), least = 0, most = 0, low = 0, steep = 0;
+    int count = (int)(r->now->n[1] - first + 1), least = 0, most = 0, low = 0, steep = 0, behind = 0;
     double low_wanted = wanted_of(r, FIGURE_PEAK), steep_wanted = wanted_of(r, FIGURE_STEP);
     for (int i = 0; i < count; i++) {
         least = r->fraction[i] < r->fraction[least] ? i : least;
         low += !(r->fraction[i] >= low_wanted);
+        behind += r->fraction_hand[i] > r->fraction[i];
         if (i + 1 == count)
             break;
         most = step(r->fraction, i) > step(r->fraction, most) ? i : most;
         steep += !(step(r->fraction, i) <= steep_wanted);
     }
     regime_result result = result_of(r, FIGURE_PEAK, r->fraction[least], r->fraction_median[least]);
-    snprintf(result.note, sizeof result.note, "the least, at n = %lld; %d of n = %lld to %lld are below",
-             (long long)first + least, low, (long long)first, (long long)r->now->n[1]);
+    int length = snprintf(result.note, sizeof result.note, "the least, at n = %lld; %d of n = %lld to %lld are below",
+                          (long long)first + least, low, (long long)first, (long long)r->now->n[1]);
+    result.hand = r->fraction_hand[least];
+    if (result.hand > 0)
+        snprintf(result.note + length, sizeof result.note - (size_t)length, ", %d behind the loops by hand", behind);
     bool kept = add(r, result);
     result = result_of(r, FIGURE_STEP, step(r->fraction, most), step(r->fraction_median, most));
     snprintf(result.note, sizeof result.note, "the largest, from n = %lld to %lld; %d of %d are above",
@@ -213,6 +224,7 @@ static int run_spec(runner *r, bench_team *team) {
                 .team = team,
                 .isa = of->kind == REGIME_NARROW ? FFN_ISA_AVX2 : FFN_ISA_AUTO,
                 .seconds = r->options->seconds,
+                .hand = r->options->hand && of->threads < 2 && !of->peers,
                 .tuned = of->tuned && !*r->options->tuned ? cmd_tuned(of->tuned) : r->options->tuned,
                 .store = r->options->store},
         .peers = &r->peers,
@@ -221,6 +233,7 @@ static int run_spec(runner *r, bench_team *team) {
         .take = take,
         .self = r};
     memset(r->fraction, 0, sizeof r->fraction);
+    memset(r->fraction_hand, 0, sizeof r->fraction_hand);
     int status = bench_sweep_run(&sweep, &r->spec);
     if (!status && of->kind == REGIME_RANGE && !add_range(r))
         status = cmd_error(r->command, CMD_FAILED, "no memory for the results");
@@ -346,8 +359,8 @@ static int write_page(runner *r) {
 
 int regimes_run(const cmd *command, const regimes_options *options) {
     static const report_column columns[] = {{"regime", 11, false}, {"spec", 26, false}, {"n", 4, true},
-                                            {"min", 6, true},      {"median", 6, true}, {"wanted", 6, true},
-                                            {"met", 3, false},     {"of", 0, false}};
+                                            {"min", 6, true},      {"median", 6, true}, {"by hand", 7, true},
+                                            {"wanted", 6, true},   {"met", 3, false},   {"of", 0, false}};
     int status = check_names(command, options->names);
     ffn_diag diag = {0};
     if (!status && options->output && replace_check(options->output, &diag))

@@ -11,11 +11,12 @@ typedef struct regimes_options {
     const char *names;  /* "prefill,odd-n" or "all" */
     const char *output; /* FILE.md; NULL: none */
     double seconds;     /* for each row */
+    bool hand;          /* loops by hand beside the kernel, where a regime has one thread and no peers */
     const char *store, *tuned;
     bool json;
 } regimes_options;
 
-enum { REGIME_TEXT = 96 };
+enum { REGIME_TEXT = 128 };
 
 /* One figure of one case; of a range, or of several peers, the worst, and `note` says where. */
 typedef struct regime_result {
@@ -25,6 +26,7 @@ typedef struct regime_result {
     regime_figure figure;
     double value, median; /* of the fastest samples; of the medians, 0 where there is none */
     double wanted;
+    double hand; /* what loops by hand reached in the same rounds; 0: they took no part */
     bool met;
     char note[REGIME_TEXT];
 } regime_result;

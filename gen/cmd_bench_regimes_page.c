@@ -7,6 +7,8 @@
 #include "text.h"
 #include "text_file.h"
 
+#include <math.h>
+
 static double shown(const regime_result *of, double value) {
     return value * regime_figures[of->figure].scale;
 }
@@ -55,8 +57,27 @@ static void put_wanted(text *to, const regime_result *of) {
     text_print(to, "at %s %.*f %s", row->most ? "most" : "least", row->digits, shown(of, of->wanted), row->unit);
 }
 
+/* How a kernel stands beside the loops by hand: geometric mean and least of its share over theirs. */
+static void put_hand(text *to, const regime_results *all, const regime_result *like) {
+    double logs = 0, least = INFINITY;
+    int count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const regime_result *at = &all->list[i];
+        if (!same_kind(at, like) || !(at->hand > 0))
+            continue;
+        logs += log(at->value / at->hand);
+        least = fmin(least, at->value / at->hand);
+        count++;
+    }
+    if (count > 0)
+        text_print(to, " %.2f x, least %.2f |", exp(logs / count), least);
+    else
+        text_put(to, " |");
+}
+
 static void put_summary(text *to, const regime_results *all) {
-    text_put(to, "| regime | wanted | the worst | by medians | case | met |\n|---|---|---|---|---|---|\n");
+    text_put(to, "| regime | wanted | the worst | by medians | case | met | beside loops by hand "
+                 "|\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < all->count; i++) {
         if (!is_first(all, i))
             continue;
@@ -70,12 +91,14 @@ static void put_summary(text *to, const regime_results *all) {
             text_print(to, "%.*f", digits, shown(worst, worst->median));
         text_put(to, " | ");
         put_case(to, worst);
-        text_print(to, " | %d of %d |\n", met, count);
+        text_print(to, " | %d of %d |", met, count);
+        put_hand(to, all, &all->list[i]);
+        text_put(to, "\n");
     }
 }
 
 static void put_cases(text *to, const regime_results *all) {
-    text_put(to, "| regime | case | measured | by medians | wanted | met |\n|---|---|---|---|---|---|\n");
+    text_put(to, "| regime | case | measured | by medians | by hand | wanted | met |\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < all->count; i++) {
         const regime_result *at = &all->list[i];
         int count, met, digits = regime_figures[at->figure].digits;
@@ -86,6 +109,9 @@ static void put_cases(text *to, const regime_results *all) {
         text_print(to, " | %.*f %s | ", digits, shown(at, at->value), regime_figures[at->figure].unit);
         if (at->median > 0)
             text_print(to, "%.*f", digits, shown(at, at->median));
+        text_put(to, " | ");
+        if (at->hand > 0)
+            text_print(to, "%.*f", digits, shown(at, at->hand));
         text_print(to, " | %.*f | %s |\n", digits, shown(at, at->wanted), at->met ? "yes" : "no");
     }
 }

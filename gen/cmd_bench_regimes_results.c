@@ -17,6 +17,8 @@ static void result_json(const regime_result *result) {
     json_number(&line, "value", result->value);
     if (result->median > 0)
         json_number(&line, "median", result->median);
+    if (result->hand > 0)
+        json_number(&line, "hand", result->hand);
     json_number(&line, "wanted", result->wanted);
     json_flag(&line, "met", result->met);
     if (*result->note)
@@ -55,6 +57,7 @@ bool regimes_add(regime_results *all, regime_result *result, report_table *table
         report_cell(table, "-");
     number_cell(table, row, result->value);
     number_cell(table, row, result->median);
+    number_cell(table, row, result->hand);
     report_cell(table, "%.*f", row->digits, result->wanted * row->scale);
     report_cell(table, "%s", result->met ? "met" : "-");
     report_cell(table, "%s%s%s", row->unit, *result->note ? "; " : "", result->note);

@@ -2,6 +2,7 @@
 #include "cmd_bench_row.h"
 #include "cmd_bench_contract.h"
 #include "cmd_bench_dense.h"
+#include "cmd_bench_hand.h"
 #include "cmd_bench_stages.h"
 
 #include "cmd_bench_activations.h"
@@ -133,6 +134,7 @@ static int measure(bench_row *row, bool *measured) {
                                    .free = contract.kernels.count ? &contract.kernels : NULL,
                                    .stages = stages.of.kernel ? &stages.of : NULL,
                                    .dense = dense.kernel,
+                                   .hand = row->hand && row->info.isa == FFN_ISA_AVX2,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,
@@ -141,6 +143,7 @@ static int measure(bench_row *row, bool *measured) {
     if (!status) {
         *measured = !bench_case(&request, &row->report, &diag);
         status = *measured ? check_peers(row) : cmd_diag(row->command, &diag);
+        bench_hand_note(row);
     }
     cmd_kernel_close(&fast);
     bench_stages_source_close(&stages);
@@ -238,6 +241,7 @@ static json_line row_line(const bench_row *row) {
         json_number(&line, "fast_max_error", r->fast.max_error);
     }
     bench_dense_json(row, &line);
+    bench_hand_json(row, &line);
     peers_json(row, &line);
     return line;
 }

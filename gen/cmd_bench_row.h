@@ -26,6 +26,7 @@ typedef struct bench_row {
     bool contract; /* also against kernels in free order */
     bool stages;   /* also where the time goes */
     bool dense;    /* also against the same kernel without the way past zeros */
+    bool hand;     /* also against loops by hand */
 
     cmd_kernel kernel; /* from here on: what was measured */
     ffn_kernel_info info;

@@ -1,0 +1,194 @@
+/* hand.c: see hand.h */
+#include "hand.h"
+
+#include "diag.h"
+#include "hand_sweep.h"
+
+#include <stdlib.h>
+
+#define LINE 64
+#define SEED 9
+#define FEW_ROWS 16     /* one block; the way to prefetch is what decides */
+#define CHOICE_ROWS 132 /* enough to choose by: more take longer, not another way */
+#define FIRST_SECONDS 0.05
+#define FIRST_ROUNDS 2
+#define BEST 4
+#define BEST_SECONDS 0.1
+#define BEST_ROUNDS 3
+#define L2_SHARE (384 * 1024) /* bytes of a block that ought to stay in L2 */
+
+enum { WAYS_MAX = 96 }; /* of either list */
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t panels_of(int64_t columns) {
+    return (columns + HAND_PANEL - 1) / HAND_PANEL;
+}
+
+/* Floats from row to row of what the expand stage writes for so many hidden columns: of the gate too. */
+static int64_t ldh_of(const bench_hand *hand, int64_t columns) {
+    return (panels_of(columns) * (hand->layer->gated ? 2 : 1) + HAND_STREAMS) * HAND_PANEL;
+}
+
+/* ---- One run ---- */
+
+static hand_sweep sweep_of(const bench_hand *hand, int64_t rows) {
+    return (hand_sweep){.rows = rows, .chunk = hand->way.chunk, .streams = hand->way.streams, .fetch = hand->way.fetch};
+}
+
+static void expand(const bench_hand *hand, const char *packed, const float *x, int64_t rows, int64_t first,
+                   int64_t columns) {
+    const packed_layout *layout = &hand->layout;
+    const int64_t d_model = hand->layer->spec.d_model, each = hand->layer->gated ? 2 : 1;
+    for (int64_t k = 0; k < d_model; k += hand->way.terms) {
+        hand_sweep s = sweep_of(hand, rows);
+        s.x = x + rows * k;
+        s.y = hand->up;
+        s.ldy = ldh_of(hand, hand->way.hidden);
+        s.terms = smaller(hand->way.terms, d_model - k);
+        s.panels = packed + layout->expand + first / HAND_PANEL * layout->expand_panel_stride + k * LINE;
+        s.stride = layout->expand_panel_bytes;
+        s.count = panels_of(columns) * each;
+        hand_sweep_run(&s);
+    }
+}
+
+static void activate(const bench_hand *hand, int64_t count) {
+    for (; count > 0; count -= hand->values_count)
+        ffn_kernel_activate(hand->kernel, hand->n, smaller(count, hand->values_count), hand->values,
+                            hand->values + hand->values_count, hand->values + 2 * hand->values_count, NULL);
+}
+
+static void contract(const bench_hand *hand, const char *packed, float *y, int64_t rows, int64_t first,
+                     int64_t columns) {
+    hand_sweep s = sweep_of(hand, rows);
+    s.x = hand->h;
+    s.y = y;
+    s.ldy = hand->ldy;
+    s.terms = columns;
+    s.panels = packed + hand->layout.contract + first * LINE;
+    s.stride = hand->layout.contract_panel_bytes;
+    s.count = hand->layout.down_panels;
+    hand_sweep_run(&s);
+}
+
+void bench_hand_call(void *self) {
+    const bench_hand *hand = self;
+    const int64_t d_model = hand->layer->spec.d_model, d_ff = hand->layer->spec.d_ff;
+    const int64_t blocks = (hand->n + hand->way.rows - 1) / hand->way.rows;
+    const char *packed = bench_copies_turn(&hand->layer->packed);
+    int64_t row = 0;
+    for (int64_t block = 0; block < blocks; block++) {
+        const int64_t rows = (hand->n + block) / blocks;
+        for (int64_t first = 0; first < d_ff; first += hand->way.hidden) {
+            const int64_t columns = smaller(hand->way.hidden, d_ff - first);
+            expand(hand, packed, hand->x + row * d_model, rows, first, columns);
+            activate(hand, rows * columns);
+            contract(hand, packed, hand->y + row * hand->ldy, rows, first, columns);
+        }
+        row += rows;
+    }
+}
+
+/* ---- Which way ---- */
+
+/* Few rows: a whole d_model at once; how long a chunk is and how many panels are read side by side. */
+static int ways_of_few(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
+    static const int64_t chunks[] = {32, 64, 128, 256, 1 << 20}, hidden[] = {512, 1 << 20};
+    static const int streams[] = {1, 2, 4};
+    const int64_t d_model = hand->layer->spec.d_model, d_ff = hand->layer->spec.d_ff;
+    int count = 0;
+    for (size_t f = 0; f < sizeof hidden / sizeof *hidden; f++)
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+            for (size_t s = 0; s < sizeof streams / sizeof *streams; s++)
+                for (int fetch = 0; fetch < 2; fetch++)
+                    ways[count++] = (bench_hand_way){hand->n,    smaller(hidden[f], d_ff),
+                                                     d_model,    smaller(chunks[c], d_model),
+                                                     streams[s], fetch == 1};
+    return count;
+}
+
+/* Many rows: how large the blocks are; those are left out that L2 could not hold. */
+static int ways_of_many(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
+    static const int64_t rows[] = {36, 66, 132}, hidden[] = {256, 512}, terms[] = {512, 1024, 1 << 20},
+                         chunks[] = {256, 1 << 20};
+    const int64_t d_model = hand->layer->spec.d_model, d_ff = hand->layer->spec.d_ff;
+    int count = 0;
+    for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
+        for (size_t f = 0; f < sizeof hidden / sizeof *hidden; f++)
+            for (size_t k = 0; k < sizeof terms / sizeof *terms; k++) {
+                const int64_t of_h = smaller(hidden[f], d_ff), of_x = smaller(terms[k], d_model);
+                const bool again = k > 0 && of_x <= terms[k - 1];
+                const bool large = 4 * smaller(rows[m], hand->n) * (of_x > of_h ? of_x : of_h) > L2_SHARE;
+                for (size_t c = 0; c < sizeof chunks / sizeof *chunks && !again && (!large || (!m && !k)); c++)
+                    for (int streams = 1; streams <= 2; streams++)
+                        ways[count++] = (bench_hand_way){rows[m], of_h, of_x, smaller(chunks[c], of_x), streams, true};
+            }
+    return count;
+}
+
+static int by_time(const void *a, const void *b) {
+    const double x = ((const bench_contender *)a)->ms_min, y = ((const bench_contender *)b)->ms_min;
+    return (x > y) - (x < y);
+}
+
+static ffn_status choose(bench_hand *hand, ffn_diag *diag) {
+    static bench_hand_way ways[WAYS_MAX];
+    const int count = hand->n <= FEW_ROWS ? ways_of_few(hand, ways) : ways_of_many(hand, ways);
+    bench_hand *tried = calloc((size_t)count, sizeof *tried);
+    bench_contender *contenders = calloc((size_t)count, sizeof *contenders);
+    if (tried && contenders) {
+        for (int i = 0; i < count; i++) {
+            tried[i] = *hand;
+            tried[i].way = ways[i];
+            tried[i].n = smaller(hand->n, CHOICE_ROWS);
+            contenders[i] = (bench_contender){.call = bench_hand_call, .self = &tried[i]};
+        }
+        bench_rounds(contenders, count, BENCH_CLOCK_THREAD, FIRST_ROUNDS, FIRST_SECONDS);
+        qsort(contenders, (size_t)count, sizeof *contenders, by_time);
+        const int best = count < BEST ? count : BEST;
+        bench_rounds(contenders, best, BENCH_CLOCK_THREAD, BEST_ROUNDS, BEST_SECONDS);
+        qsort(contenders, (size_t)best, sizeof *contenders, by_time);
+        hand->way = ((const bench_hand *)contenders[0].self)->way;
+    }
+    const bool chosen = tried && contenders;
+    free(tried);
+    free(contenders);
+    return chosen ? FFN_OK : diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the ways to be tried");
+}
+
+ffn_status bench_hand_open(bench_layer *layer, const ffn_kernel *kernel, int64_t n, float *values, int64_t values_count,
+                           bench_hand *hand, ffn_diag *diag) {
+    const int64_t d_model = layer->spec.d_model, d_ff = layer->spec.d_ff;
+    *hand = (bench_hand){.layer = layer, .n = n, .values = values, .values_count = values_count};
+    if (!hand_tile_of(1, 0) || !ffn_isa_supported(FFN_ISA_AVX2))
+        return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand need x86-64 with AVX2 and FMA");
+    if (d_model % HAND_TURN || d_ff % HAND_TURN)
+        return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand need d_model and d_ff that are multiples of %d",
+                         HAND_TURN);
+    ffn_status status = packed_layout_of(&layer->spec, &hand->layout, diag);
+    if (status)
+        return status;
+    const int64_t block = smaller(n, CHOICE_ROWS), h_count = block * ldh_of(hand, d_ff);
+    hand->ldy = (hand->layout.down_panels + HAND_STREAMS) * HAND_PANEL;
+    hand->x = bench_alloc((size_t)(n * d_model) * sizeof(float));
+    hand->h = bench_alloc((size_t)h_count * sizeof(float));
+    hand->up = bench_alloc((size_t)h_count * sizeof(float));
+    hand->y = bench_alloc((size_t)(n * hand->ldy) * sizeof(float));
+    if (!hand->x || !hand->h || !hand->up || !hand->y)
+        return diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for %lld rows", (long long)n);
+    bench_fill(hand->x, n * d_model, 1, SEED);
+    bench_fill(hand->h, h_count, 1, SEED + 1);
+    hand->kernel = kernel;
+    return choose(hand, diag);
+}
+
+void bench_hand_clear(bench_hand *hand) {
+    bench_free(hand->x);
+    bench_free(hand->h);
+    bench_free(hand->y);
+    bench_free(hand->up);
+    *hand = (bench_hand){.layer = NULL};
+}
