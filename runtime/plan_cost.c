@@ -25,20 +25,26 @@ static const double start_cycles = 200;     /* a stream that nobody prefetched b
  * turn. A core's own prefetchers follow one row best; with a few rows L3 is near enough, memory is not. */
 static const double exposed_one_row = 0.02, exposed_few_l3 = 0.25, exposed_rows = 1.5;
 static const double exposed_ahead_l3 = 0.2, exposed_ahead = 0.9; /* a tile fetches ahead of itself */
-static const double overlap_few = 0.6;      /* prefetched before its turn, but few rows to hide it behind */
-static const double l3_share = 0.4;         /* of L3, which others share */
-static const double l2_share = 0.9;         /* of L2 that blocks can count on */
-#define GATED_HIDDEN 1.5                    /* the gate is done with before the contraction */
-static const double overflow = 0.15;        /* slower by at most this where blocks outgrow it */
-static const double activation_cycles = 10; /* of a vector of hidden values: 20 operations on two ports */
+static const double overlap_few = 0.6; /* prefetched before its turn, but few rows to hide it behind */
+static const double l3_share = 0.4;    /* of L3, which others share */
+static const double l2_share = 0.9;    /* of L2 that blocks can count on */
+#define GATED_HIDDEN 1.5               /* the gate is done with before the contraction */
+static const double overflow = 0.15, overflow_few = 0.03; /* slower by at most this where blocks outgrow it */
+static const double activation_cycles = 10;               /* of a vector of hidden values: 20 operations on two ports */
 /* Of the bandwidth of memory that so many streams reach, which are prefetched side by side; a core's own prefetchers
  * are as good as four. Half as much is lost where L3 holds the weights. */
 static const double streams_reach[] = {0, 0.80, 0.93, 0.94, 0.95, 0.975, 1};
 enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS = 4 };
 
-static const double sharing = 0.05;             /* slower by this: a product whose rows of x or of y share sets of L2 */
+/* Slower by this: a product whose rows of x or of y share sets of L2; an expand stage whose rows of x share sets of L1.
+ */
+static const double sharing = 0.05, sharing_l1 = 0.015;
+/* Of a line of y that a few rows come back to for the next block of hidden columns: the weights in between have driven
+ * it out of L2, and what is fetched ahead is weights. */
+static const double cold_y_cycles = 40, cold_y_cycles_l3 = 15;
 static const double copied_bytes_a_cycle = 2.5; /* x into scratch, from wherever it is */
-enum { L2_LINE = 64, FEW_ROWS = 4, LAYERS = 6 };
+enum { L2_LINE = 64, FEW_ROWS = 4, BATCH_ROWS = 16, LAYERS = 6 };
+enum { SETS_MOST_L1 = 8, SETS_MOST_L2 = 3 }; /* rows in one set that do no harm */
 
 /* Rates that were not measured: those of a server's core of these years. */
 static const double usual_ghz = 3, usual_l3_gbs = 60, usual_memory_gbs = 20;
@@ -136,20 +142,20 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
     return both(cycles, reading, c->covered * (few ? overlap_few : overlap) + bare * exposed);
 }
 
-/* Rows of x, or of y, that lie a multiple of a few KiB apart meet in few sets of L2: what that slows a product down by.
- */
-static double shared_sets(const costs *c, const ffn_machine *machine) {
-    enum { WAYS = 8, FREE_WAYS = 3 };
-    const int64_t way = machine->l2_bytes >= WAYS ? machine->l2_bytes / WAYS : 1;
+/* Rows that lie a multiple of a few KiB apart meet in few sets of a cache: whether more than `most` of these meet in
+ * one. */
+static bool meet(const costs *c, int64_t cache_bytes, int64_t most) {
+    enum { WAYS = 8 };
+    const int64_t way = cache_bytes >= WAYS ? cache_bytes / WAYS : 1;
     int64_t step = c->spec->d_model * (int64_t)sizeof(float), rest = way;
     if (step % L2_LINE)
-        return 0;
+        return false;
     while (rest) { /* the greatest common divisor: the rows begin at its multiples */
         const int64_t next = step % rest;
         step = rest;
         rest = next;
     }
-    return ceil_div(c->rows, way / step) > FREE_WAYS ? sharing : 0;
+    return ceil_div(c->rows, way / step) > most;
 }
 
 static double or_usual(int64_t millions, double usual) {
@@ -201,16 +207,22 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     const double hidden = (double)(c.rows * (c.f_block + FFN_PANEL)) * (gated ? GATED_HIDDEN : 1);
     const double floats = (double)(c.rows * c.k_block + 2 * c.group * longest * FFN_PANEL) + hidden;
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
-    c.slowdown = 1 + overflow * fmin(fmax(over, 0), 1);
-    const double shared = shared_sets(&c, machine);
+    c.slowdown = 1 + (c.rows <= BATCH_ROWS ? overflow_few : overflow) * fmin(fmax(over, 0), 1);
+    const double shared = meet(&c, machine->l2_bytes, SETS_MOST_L2) ? sharing : 0;
+    const double shared_x = shared > 0 ? shared : meet(&c, machine->l1_bytes, SETS_MOST_L1) ? sharing_l1 : 0;
 
     const int64_t f_blocks = ceil_div(spec->d_ff, c.f_block), h_panels = ceil_div(c.f_block, FFN_PANEL);
     double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);
     const double y_bytes = 2 * F32 * (double)(c.rows * spec->d_model);
     double contract = product_cycles(&c, c.f_block, c.f_block, ceil_div(spec->d_model, FFN_PANEL), y_bytes);
-    expand *= 1 + (plan->copy_x ? 0 : shared);
+    expand *= 1 + (plan->copy_x ? 0 : shared_x);
     contract *= 1 + (plan->hold_y ? 0 : shared);
+    const double y_lines = (double)(c.rows * ceil_div(spec->d_model * (int64_t)sizeof(float), L2_LINE));
+    const double again = c.rows <= BATCH_ROWS && c.source_bytes_a_cycle > 0
+                             ? (double)(f_blocks - 1) * y_lines * (c.from_l3 ? cold_y_cycles_l3 : cold_y_cycles)
+                             : 0;
     const double vectors = (double)(n * ceil_div(spec->d_ff, c.lanes));
     const double copied = plan->copy_x ? (double)(c.rows * spec->d_model) * F32 / copied_bytes_a_cycle : 0;
-    return ((double)(passes * f_blocks) * (expand + contract + copied) + vectors * activation_cycles) / ghz * 1e-6;
+    const double blocks = (double)(passes * f_blocks) * (expand + contract + copied);
+    return (blocks + (double)passes * again + vectors * activation_cycles) / ghz * 1e-6;
 }

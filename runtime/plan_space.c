@@ -43,7 +43,7 @@ static const tile_list tile_lists[] = {
     {FFN_ISA_AVX2, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 3}, {2, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_2_4, 0, 6, 128, {{4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 6}, {1, 1}}},
     {FFN_ISA_AVX2, N_2_4, 0, 3, 256, {{2, 3}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX2, N_5_16, 0, 2, 128, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 2, 256, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_5_16, 0, 2, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_5_16, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_5_16, 0, 4, 0, {{3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
@@ -127,10 +127,10 @@ typedef struct values {
 static const values grid[FFN_N_CLASSES][GRID_AXES] = {
     [FFN_N_1] = {VALUES(1), VALUES(ALL, 512, 1024, 256), VALUES(ALL, 1024), VALUES(1), VALUES(0), VALUES(0, 16, 32),
                  VALUES(0), VALUES(0), VALUES(0)},
-    [FFN_N_2_4] = {VALUES(4), VALUES(2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 0), VALUES(0, 16), VALUES(0),
-                   VALUES(0), VALUES(0)},
-    [FFN_N_5_16] = {VALUES(16), VALUES(2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 1, 0), VALUES(0), VALUES(0),
-                    VALUES(0), VALUES(0)},
+    [FFN_N_2_4] = {VALUES(4), VALUES(8192, 2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 0), VALUES(0, 16),
+                   VALUES(0), VALUES(0), VALUES(0)},
+    [FFN_N_5_16] = {VALUES(16), VALUES(4096, 2048, 512), VALUES(ALL, 512), VALUES(1), VALUES(2, 1, 0), VALUES(0),
+                    VALUES(0), VALUES(0), VALUES(0, 1)},
     [FFN_N_17_UP] = {VALUES(66, 132), VALUES(512, 704), VALUES(512, ALL), VALUES(1), VALUES(2), VALUES(0), VALUES(0),
                      VALUES(0, 1), VALUES(0, 1)},
 };
@@ -227,13 +227,19 @@ static void set_grid(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t v
 }
 
 /* A tile of the grid that fetches ahead of itself leaves the next panels alone; and where nothing is prefetched for
- * them, there is nothing for chunks and groups of them to do. */
-static ffn_plan settled(const ffn_plan *set) {
-    ffn_plan plan = *set;
+ * them, there is nothing for chunks and groups of them to do. Where there are chunks, blocks of terms would only store
+ * sums more often; chunks are cut as evenly as blocks, or a short one would be all the time there is to fetch a whole
+ * one. */
+static ffn_plan settled(const ffn_spec *spec, const ffn_plan *from) {
+    ffn_plan plan = *from;
     if (plan.ahead)
         plan.prefetch = 0;
     if (plan.prefetch == 0)
         plan.chunk = plan.group = 0;
+    if (plan.chunk)
+        set(spec, &plan, K_BLOCK, ALL);
+    if (plan.chunk && plan.chunk < spec->d_model)
+        plan.chunk = (int32_t)even_block(spec->d_model, plan.chunk);
     return plan;
 }
 
@@ -275,7 +281,7 @@ size_t plan_space_grid(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, f
         for (int32_t turned = GRID_AXES; turned >= 0;) {
             for (axis i = 0; i < GRID_AXES; i++)
                 set_grid(spec, &plan, i, grid[n_class][i].of[at[i]]);
-            const ffn_plan point = settled(&plan);
+            const ffn_plan point = settled(spec, &plan);
             count = add(spec, &point, plans, count, PLAN_GRID_MAX);
             for (turned = GRID_AXES - 1; turned >= 0 && ++at[turned] == grid[n_class][turned].count; turned--)
                 at[turned] = 0;
@@ -310,7 +316,7 @@ static void descend(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *
             for (int32_t v = 0; axis_values->count > 1 && v < axis_values->count; v++) {
                 ffn_plan next = *plan;
                 set_grid(spec, &next, i, axis_values->of[v]);
-                const ffn_plan point = settled(&next);
+                const ffn_plan point = settled(spec, &next);
                 if (same(&next, plan) || plan_check_fields(spec, &point, NULL) != FFN_OK)
                     continue;
                 const double cost = class_cost(spec, &point, machine);
@@ -340,7 +346,7 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
         descend(&shape, machine, &plan, &cost);
         if (cost < least * (1 - clearly)) {
             least = cost;
-            *best = settled(&plan);
+            *best = settled(spec, &plan);
         }
     }
     return isfinite(least);
