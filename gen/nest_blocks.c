@@ -127,7 +127,7 @@ static void build_expand_block(nest *n) {
     LLVMValueRef h = ir_parameter(g, 3, "h"), ldh = ir_parameter(g, 4, "ldh"), scratch = ir_parameter(g, 5, "scratch");
     LLVMValueRef rows = ir_parameter(g, 6, "rows"), first = ir_parameter(g, 7, "first");
     LLVMValueRef panels = ir_parameter(g, 8, "panels"), after = ir_parameter(g, 9, "after");
-    LLVMValueRef gate = nest_scratch(n, scratch, n->scratch.gate), ldg = ir_int(g, n->scratch.hidden_stride);
+    LLVMValueRef gate = nest_scratch(n, scratch, n->scratch.gate), ldg = ir_int(g, n->scratch.gate_stride);
 
     int64_t d_model = n->spec->d_model, k_block = n->expand.chains > 1 ? d_model : n->plan->k_block;
     ir_loop k = ir_loop_begin(g, ir_int(g, 0), ir_int(g, d_model), ir_int(g, k_block), "k_block");
@@ -155,16 +155,18 @@ static void build_expand_block(nest *n) {
                         .k_count = k_count};
     LLVMValueRef next_group = nest_expand_weights(n, packed, n->gated, ir_add(g, panel, ir_int(g, n->group)), k.i);
     LLVMValueRef next = ir_select(g, last_group, after_groups, next_group);
+    if (!n->scratch.gate_group)
+        gate = ir_at(g, gate, column);
     if (n->gated) {
         LLVMValueRef up = nest_expand_weights(n, packed, false, panel, k.i);
-        expand_matrix(n, &call, true, ir_at(g, gate, column), ldg, up);
+        expand_matrix(n, &call, true, gate, ldg, up);
     }
     expand_matrix(n, &call, false, ir_at(g, h, column), ldh, next);
     if (!nest_tiles_activate(n)) {
         ir_if complete = ir_if_begin(g, last_k, "complete");
         LLVMValueRef up = ir_at(g, h, column);
         LLVMValueRef arguments[ACTIVATION_PARAMETERS] = {
-            [ACTIVATION_G] = n->gated ? ir_at(g, gate, column) : up,
+            [ACTIVATION_G] = n->gated ? gate : up,
             [ACTIVATION_LDG] = ldg,
             [ACTIVATION_U] = up,
             [ACTIVATION_LDU] = ldh,

@@ -25,7 +25,7 @@ typedef struct sweep {
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;  /* where the current row tile prefetches in the next first panel */
     LLVMValueRef part;  /* floats of each next panel that one panel of a row tile fetches */
-    LLVMValueRef soon;  /* C of the next row tile, or of the first one of the next group */
+    LLVMValueRef soon;  /* first C of the next row tile, or of the first one of the next group */
     LLVMValueRef frame; /* what tiles are given in memory */
 } sweep;
 
@@ -88,12 +88,12 @@ static void set_word(const sweep *w, tile_parameter which, LLVMValueRef value) {
 
 /* One tile over all chains of the stage. `row` offsets are already in a, c and init. */
 static void tile_calls(const sweep *w, const chosen_tile *tile, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
-                       LLVMValueRef init, LLVMValueRef next) {
+                       LLVMValueRef init, LLVMValueRef soon, LLVMValueRef next) {
     ir *g = w->g;
     const stage *s = w->stage;
-    LLVMValueRef arguments[TILE_PASSED] = {[TILE_A] = a,       [TILE_B] = b,          [TILE_C] = c,
-                                           [TILE_INIT] = init, [TILE_SOON] = w->soon, [TILE_FRAME] = w->frame,
-                                           [TILE_NEXT] = next};
+    LLVMValueRef arguments[TILE_PASSED] = {
+        [TILE_A] = a,      [TILE_B] = b, [TILE_C] = c, [TILE_INIT] = init, [TILE_SOON] = soon, [TILE_FRAME] = w->frame,
+        [TILE_NEXT] = next};
     if (s->chains == 1) {
         ir_call_pointer(g, w->tile_type, tile->function, arguments, w->tile_parameters);
         return;
@@ -122,8 +122,9 @@ static LLVMValueRef panel_loop(const sweep *w, const chosen_tile *tile, LLVMValu
     ir_loop panel = ir_loop_begin(g, begin, ir_sub(g, w->p[SWEEP_PANELS], last), tile->panels, "panel");
     LLVMValueRef column = ir_mul(g, panel.i, ir_int(g, FFN_PANEL));
     LLVMValueRef b = ir_at(g, w->p[SWEEP_B], ir_mul(g, panel.i, w->p[SWEEP_STRIDE]));
-    LLVMValueRef out = ir_at(g, c, column), start = ir_at(g, init, column);
-    tile_calls(w, tile, a, b, out, start, ir_at(g, w->next, ir_mul(g, panel.i, w->part)));
+    LLVMValueRef out = ir_at(g, c, column), start = ir_at(g, init, column), soon = ir_at(g, w->soon, column);
+    LLVMValueRef next = ir_at(g, w->next, ir_mul(g, panel.i, w->part));
+    tile_calls(w, tile, a, b, out, start, soon, next);
     ir_loop_end(g, &panel);
     return panel.i;
 }

@@ -115,6 +115,8 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     memset(scratch, 0, sizeof *scratch);
     int64_t block = plan->f_block < up_columns ? plan->f_block : up_columns;
     scratch->hidden_stride = block + FFN_PANEL;
+    scratch->gate_group = up == 1 && k_block >= spec->d_model;
+    scratch->gate_stride = (scratch->gate_group ? plan_group(plan) * FFN_PANEL : block) + FFN_PANEL;
     scratch->sums_stride = ceil_div(plan->tiles[0].mr - 1, plan_group(plan)) * plan_group(plan) * FFN_PANEL;
     scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
@@ -124,7 +126,7 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
         {&scratch->x, plan->copy_x ? rows * scratch->x_stride : 0},
         {&scratch->sums, plan_holds_y(spec, plan) ? rows * scratch->sums_stride : 0},
         {&scratch->hidden, rows * scratch->hidden_stride},
-        {&scratch->gate, ffn_spec_gated(spec) ? rows * scratch->hidden_stride : 0},
+        {&scratch->gate, ffn_spec_gated(spec) ? rows * scratch->gate_stride : 0},
         {&scratch->expand_chains, up > 1 ? rows * up * up_columns : 0},
         {&scratch->expand_start, up > 1 ? (ffn_spec_gated(spec) ? 2 : 1) * up * up_columns : 0},
         {&scratch->contract_chains, down > 1 ? rows * down * down_columns : 0},

@@ -58,7 +58,9 @@ typedef struct plan_scratch {
     int64_t sums;          /* [m_block][sums_stride]: sums of the last panels of y, where the plan holds them */
     int64_t sums_stride;   /* whole groups of panels: as many as the tallest tile has rows, less one */
     int64_t hidden;        /* [m_block][hidden_stride]: h, and before that the up values */
-    int64_t gate;          /* the same shape, for gated activations */
+    int64_t gate;          /* [m_block][gate_stride]: for gated activations */
+    int64_t gate_stride;   /* likewise; of one group of panels alone where its sums are whole when the next begins */
+    bool gate_group;       /* that it is so */
     int64_t hidden_stride; /* f_block and a line more, so that rows do not share cache sets */
     /* Stages with several chains: partial sums [m_block][chains][columns], and where they start: [chains][columns]. */
     int64_t expand_chains, expand_start, contract_chains, contract_start;
