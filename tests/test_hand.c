@@ -127,6 +127,21 @@ Test(hand, are_timed_beside_the_kernel) {
     cJSON_Delete(all);
 }
 
+Test(hand, stand_beside_each_figure_of_a_regime) {
+    if (!here() || ffn_isa_best() != FFN_ISA_AVX2)
+        return;
+    RUN("bench", "--regimes", "small-relu", "--hand", "--seconds", "0.01", "--json");
+    support_expect_status(0);
+    cJSON *all = json_lines_of(support_result.out);
+    const cJSON *line;
+    cJSON_ArrayForEach(line, all) {
+        const double share = json_number_of(line, "hand");
+        cr_expect(share > 0 && share < 1.1, "n = %g: %g", json_number_of(line, "n"), share);
+    }
+    cr_expect_eq(cJSON_GetArraySize(all), 3);
+    cJSON_Delete(all);
+}
+
 Test(hand, say_why_they_take_no_part) {
     if (!here() || ffn_isa_best() != FFN_ISA_AVX2)
         return;
