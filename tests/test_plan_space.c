@@ -92,6 +92,32 @@ Test(plan_space, the_grid_is_not_cut_off) {
         }
 }
 
+/* Behind a short chunk there is not the time to fetch a whole one. Panels are not divided. */
+static void check_chunks(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class) {
+    static ffn_plan plans[PLAN_GRID_MAX];
+    const size_t count = plan_space_grid(spec, isa, n_class, plans);
+    for (size_t i = 0; i < count; i++) {
+        const int64_t d_model = spec->d_model, chunk = plans[i].chunk,
+                      pieces = chunk ? (d_model + chunk - 1) / chunk : 1;
+        if (pieces == 1)
+            continue;
+        cr_expect_gt(d_model - (pieces - 1) * chunk, chunk - FFN_PANEL * pieces, "%lld terms in chunks of %lld",
+                     (long long)d_model, (long long)chunk);
+        cr_expect_geq(plans[i].k_block, d_model, "blocks of %lld terms on top of chunks", (long long)plans[i].k_block);
+    }
+}
+
+Test(plan_space, chunks_cut_a_sum_evenly_and_alone) {
+    static const char *const shapes[] = {"d896-f4864-swiglu", "d1600-f6400-gelu", "d2048-f5632-swiglu",
+                                         "d272-f512-relu"};
+    everywhere(check_chunks);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const ffn_spec spec = spec_of(shapes[i]);
+        for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++)
+            check_chunks(&spec, FFN_ISA_AVX2, c);
+    }
+}
+
 static void check_model(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class) {
     static ffn_plan plans[PLAN_GRID_MAX];
     const size_t count = plan_space_grid(spec, isa, n_class, plans);
