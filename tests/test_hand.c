@@ -32,6 +32,13 @@ static bool here(void) {
     return runs;
 }
 
+static bool beside_kernels(void) {
+    const bool are = here() && ffn_isa_best() == FFN_ISA_AVX2;
+    if (!are)
+        cr_log_warn("skipped: the best kernels here are %s, the loops by hand AVX2", ffn_isa_name(ffn_isa_best()));
+    return are;
+}
+
 /* Every product of a row and a column is added once: the sum of all sums is that of all products, and each row's sum is
  * its own. Small whole numbers, so nothing is rounded. */
 Test(hand, sweeps_multiply_every_row_by_every_panel_once) {
@@ -108,7 +115,7 @@ Test(hand, tiles_are_of_the_rows_and_columns_they_say) {
 }
 
 Test(hand, are_timed_beside_the_kernel) {
-    if (!here() || ffn_isa_best() != FFN_ISA_AVX2)
+    if (!beside_kernels())
         return;
     RUN("bench", "d64-f256-swiglu", "--n", "1,5,40", "--vs", "none", "--seconds", "0.01", "--hand", "--json");
     support_expect_status(0);
@@ -128,7 +135,7 @@ Test(hand, are_timed_beside_the_kernel) {
 }
 
 Test(hand, stand_beside_each_figure_of_a_regime) {
-    if (!here() || ffn_isa_best() != FFN_ISA_AVX2)
+    if (!beside_kernels())
         return;
     RUN("bench", "--regimes", "small-relu", "--hand", "--seconds", "0.01", "--json");
     support_expect_status(0);
@@ -143,7 +150,7 @@ Test(hand, stand_beside_each_figure_of_a_regime) {
 }
 
 Test(hand, say_why_they_take_no_part) {
-    if (!here() || ffn_isa_best() != FFN_ISA_AVX2)
+    if (!beside_kernels())
         return;
     RUN("bench", "d30-f64-relu", "--n", "1", "--vs", "none", "--seconds", "0.01", "--hand");
     support_expect_status(0);
