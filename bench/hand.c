@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#define LINE 64
 #define SEED 9
 #define FEW_ROWS 16     /* one block; the way to prefetch is what decides */
 #define CHOICE_ROWS 132 /* enough to choose by: more take longer, not another way */
@@ -48,7 +47,7 @@ static void expand(const bench_hand *hand, const char *packed, const float *x, i
         s.y = hand->up;
         s.ldy = ldh_of(hand, hand->way.hidden);
         s.terms = smaller(hand->way.terms, d_model - k);
-        s.panels = packed + layout->expand + first / HAND_PANEL * layout->expand_panel_stride + k * LINE;
+        s.panels = packed + layout->expand + first / HAND_PANEL * layout->expand_panel_stride + k * HAND_LINE;
         s.stride = layout->expand_panel_bytes;
         s.count = panels_of(columns) * each;
         hand_sweep_run(&s);
@@ -68,7 +67,7 @@ static void contract(const bench_hand *hand, const char *packed, float *y, int64
     s.y = y;
     s.ldy = hand->ldy;
     s.terms = columns;
-    s.panels = packed + hand->layout.contract + first * LINE;
+    s.panels = packed + hand->layout.contract + first * HAND_LINE;
     s.stride = hand->layout.contract_panel_bytes;
     s.count = hand->layout.down_panels;
     hand_sweep_run(&s);

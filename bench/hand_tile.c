@@ -46,7 +46,8 @@
                          "2:\n\t" ROWS_##ROWS(STORE, "", "")                                                   \
                          "vzeroupper"                                                                          \
                          : [a] "+r"(a), [b] "+r"(b), [next] "+r"(next), [turns] "+r"(turns)                    \
-                         : [c] "r"(c), [below] "r"(below), [ldc] "r"(ldc * (int64_t)sizeof(float)), [step] "r"(step), [stride] "r"(stride), [far] "r"(3 * stride)           \
+                         : [c] "r"(c), [below] "r"(below), [ldc] "r"(ldc * (int64_t)sizeof(float)),            \
+                           [step] "r"(step), [stride] "r"(stride), [far] "r"(3 * stride)                       \
                          : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",     \
                            "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "cc", "memory");                       \
     }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 enum { HAND_ROWS = 6, HAND_PANEL = 16, HAND_TURN = 4, HAND_STREAMS = 4 };
+enum { HAND_LINE = 64 }; /* bytes of a term of a panel, and of a line of a cache */
 
 /* c[rows][16] += a[terms][rows] * b[terms][16], rows of c `ldc` floats apart; terms: a multiple of HAND_TURN. In each
  * turn a line is fetched into L1 from `next`, which moves on by `step` bytes, and one from each `stride` bytes further,

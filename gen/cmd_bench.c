@@ -279,19 +279,19 @@ static int run(const cmd *command, int argc, char **argv) {
     if (!cmd_isa_runs(command, row->isa) || !cmd_tools(command, tools, &row->tools) || threads_of(&s, &threads))
         return CMD_USAGE;
     bool portable = (row->isa == FFN_ISA_AUTO ? ffn_isa_best() : row->isa) == FFN_ISA_PORTABLE;
-    if ((row->contract || row->stages) && threads != 1)
-        return cmd_error(command, CMD_USAGE, "--%s: on one thread, without --threads",
-                         row->contract ? "contract" : "stages");
+    const char *alone = row->contract ? "contract"
+                        : row->stages ? "stages"
+                        : row->dense  ? "dense"
+                        : row->hand   ? "hand"
+                                      : NULL;
+    if (alone && threads != 1)
+        return cmd_error(command, CMD_USAGE, "--%s: on one thread, without --threads", alone);
     if (row->contract && portable)
         return cmd_error(command, CMD_USAGE, "--contract: of compiled kernels; the portable one has one order of sums");
     if (row->stages && portable)
         return cmd_error(command, CMD_USAGE, "--stages: of compiled kernels; the portable one counts nothing");
     if (row->dense && portable)
         return cmd_error(command, CMD_USAGE, "--dense: of compiled kernels; the portable one multiplies zeros always");
-    if (row->dense && threads != 1)
-        return cmd_error(command, CMD_USAGE, "--dense: on one thread, without --threads");
-    if (row->hand && threads != 1)
-        return cmd_error(command, CMD_USAGE, "--hand: on one thread, without --threads");
     const bench_input *input = &s.input;
     if ((input->weights || input->input) && (count != 1 || s.all_presets))
         return cmd_error(command, CMD_USAGE, "--weights and --input: of one SPEC");

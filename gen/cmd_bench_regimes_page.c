@@ -57,10 +57,11 @@ static void put_wanted(text *to, const regime_result *of) {
     text_print(to, "at %s %.*f %s", row->most ? "most" : "least", row->digits, shown(of, of->wanted), row->unit);
 }
 
-/* How a kernel stands beside the loops by hand: geometric mean and least of its share over theirs. */
+/* How a kernel stands beside the loops by hand: geometric mean and least of its share over theirs, and how many cases
+ * those meet. */
 static void put_hand(text *to, const regime_results *all, const regime_result *like) {
     double logs = 0, least = INFINITY;
-    int count = 0;
+    int count = 0, met = 0;
     for (size_t i = 0; i < all->count; i++) {
         const regime_result *at = &all->list[i];
         if (!same_kind(at, like) || !(at->hand > 0))
@@ -68,15 +69,16 @@ static void put_hand(text *to, const regime_results *all, const regime_result *l
         logs += log(at->value / at->hand);
         least = fmin(least, at->value / at->hand);
         count++;
+        met += at->hand >= at->wanted;
     }
     if (count > 0)
-        text_print(to, " %.2f x, least %.2f |", exp(logs / count), least);
+        text_print(to, " %.2f x, least %.2f; these meet %d |", exp(logs / count), least, met);
     else
         text_put(to, " |");
 }
 
 static void put_summary(text *to, const regime_results *all) {
-    text_put(to, "| regime | wanted | the worst | by medians | case | met | beside loops by hand "
+    text_put(to, "| regime | wanted | the worst | by medians | case | met | the kernel over loops by hand "
                  "|\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < all->count; i++) {
         if (!is_first(all, i))

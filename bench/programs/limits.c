@@ -17,8 +17,7 @@
 #include <stdlib.h>
 
 #define PEAK_TURNS 20000
-#define PANEL_TERM (HAND_PANEL * (int64_t)sizeof(float)) /* bytes of one term of a panel */
-#define FEW_BYTES (INT64_C(96) << 20)                    /* of panels: far more than L3 holds */
+#define FEW_BYTES (INT64_C(96) << 20) /* of panels: far more than L3 holds */
 enum { FEW_TERMS = 2048, ROUNDS_MIN = 5 };
 
 static void sweep_call(void *self) {
@@ -55,7 +54,7 @@ static void hot(const bench_probes *probes, float *x, float *y, const char *pane
                         .ldy = HAND_PANEL,
                         .y_stays = true,
                         .panels = panels,
-                        .stride = cases[i].terms * PANEL_TERM,
+                        .stride = cases[i].terms * HAND_LINE,
                         .count = cases[i].panels,
                         .rows = HAND_ROWS,
                         .terms = cases[i].terms,
@@ -74,7 +73,7 @@ static void few_rows(const bench_probes *probes, float *x, float *y, const char 
     static const int cases[] = {2, 3, 4, 5, 6, 8, 10, 12, 16};
     static const int streams[] = {1, 2, 4}, chunks[] = {32, 64, 128, 256, FEW_TERMS};
     enum { STREAMS = 3, CHUNKS = 5, VARIANTS = 2 * STREAMS * CHUNKS };
-    const int64_t panel_bytes = (int64_t)FEW_TERMS * PANEL_TERM;
+    const int64_t panel_bytes = (int64_t)FEW_TERMS * HAND_LINE;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static hand_sweep sweeps[VARIANTS];
         static bench_contender all[VARIANTS + 9];
@@ -124,7 +123,7 @@ int main(int argc, char **argv) {
     const bench_probes *probes = bench_probes_of(FFN_ISA_AVX2);
     const double seconds = argc > 1 ? atof(argv[1]) : 2;
     float *x = bench_alloc((size_t)16 * FEW_TERMS * sizeof(float)),
-          *y = bench_alloc((size_t)(16 * HAND_STREAMS * PANEL_TERM));
+          *y = bench_alloc((size_t)16 * HAND_STREAMS * HAND_LINE);
     char *panels = bench_alloc((size_t)FEW_BYTES + (1 << 20));
     if (!probes || !hand_tile_of(1, 0) || !x || !y || !panels) {
         puts(probes ? "bench_limits: no memory" : "bench_limits: no AVX2 and FMA here");
