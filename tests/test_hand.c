@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,14 +29,14 @@ static float *x_at(const hand_sweep *s, float *x, int64_t row, int64_t term) {
 static bool here(void) {
     const bool runs = hand_tile_of(1, 0) && ffn_isa_supported(FFN_ISA_AVX2);
     if (!runs)
-        cr_log_warn("skipped: the loops by hand need x86-64 with AVX2 and FMA");
+        printf("skipped: the loops by hand need x86-64 with AVX2 and FMA\n");
     return runs;
 }
 
 static bool beside_kernels(void) {
     const bool are = here() && ffn_isa_best() == FFN_ISA_AVX2;
     if (!are)
-        cr_log_warn("skipped: the best kernels here are %s, the loops by hand AVX2", ffn_isa_name(ffn_isa_best()));
+        printf("skipped: the best kernels here are %s, the loops by hand AVX2\n", ffn_isa_name(ffn_isa_best()));
     return are;
 }
 
