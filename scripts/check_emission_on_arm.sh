@@ -3,7 +3,7 @@
 # packages, run under an emulator, and its bytes are compared with those of this machine's build, which must have the
 # same LLVM. Downloads about 60 MB; not part of the tests.
 #   check_emission_on_arm.sh [BUILD [WORK]]     BUILD: a build folder with ffngen; WORK: kept, for a second run
-# Exit status 77: no cross compiler, emulator or apt-get here.
+# Exit status 77: no cross compiler with its C library, no emulator or no apt-get here.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$(cd "${1:-$root/build/release}" && pwd)
@@ -14,9 +14,14 @@ if [ -z "$work" ]; then
 fi
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
-cc=aarch64-linux-gnu-gcc
-command -v apt-get >/dev/null && command -v $cc >/dev/null &&
-    emulator=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) || exit 77
+source "$root/scripts/cross.sh"
+cc=$cross_cc
+lacks=$(cross_lacks)
+emulator=$(emulator aarch64)
+if [ -n "$lacks" ] || [ -z "$emulator" ] || ! command -v apt-get >/dev/null; then
+    echo "needed: ${lacks:-$cc}, qemu-aarch64, apt-get"
+    exit 77
+fi
 version=$("$build/ffngen" --version | sed -n 's/.*LLVM //p')
 llvm=${version%%.*}
 headers=/usr/lib/llvm-$llvm/include

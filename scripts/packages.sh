@@ -22,6 +22,7 @@ packages=(
     'optional  gdb                      reads the names of generated code'
     'optional  qemu-user                runs AArch64 code on x86-64'
     'optional  gcc-aarch64-linux-gnu    links AArch64 code on x86-64'
+    'optional  libc6-dev-arm64-cross    the C library it links with, which it only recommends'
     'optional  lld                      link-time optimisation by clang'
     'optional  libdnnl-dev              oneDNN, a peer of the benchmark'
     'optional  libxsmm-dev              libxsmm, a peer of the benchmark'

@@ -3,20 +3,25 @@
 #   - each gives the bits of the portable kernel, wherever its pages lie (programs/aarch64_kernels.c);
 #   - each activation has the edge values of docs/edges.md, in every lane (programs/aarch64_edges.c);
 #   - a tenth of all shapes up to 67 x 67 gives the bits that this machine's own kernels gave (programs/neon_images.c).
-# Exit status 77: no cross compiler, no emulator or no xxHash here.
+# Exit status 77: no cross compiler with its C library, no emulator or no xxHash here.
 #   aarch64.sh FFNGEN NEON_IMAGES [CMAKE]
 set -euo pipefail
 ffngen=$1
 neon_images=$2
 cmake=${3:-cmake}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cc=aarch64-linux-gnu-gcc
-emulator=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) && command -v $cc >/dev/null || exit 77
+source "$root/scripts/cross.sh"
+cc=$cross_cc
+lacks=$(cross_lacks)
+emulator=$(emulator aarch64)
 xxhash=
 for folder in $(pkg-config --variable=includedir libxxhash || true) /usr/include /usr/local/include; do
     [ -z "$xxhash" ] && [ -e "$folder/xxhash.h" ] && xxhash=$folder
 done
-[ -n "$xxhash" ] || exit 77
+if [ -n "$lacks" ] || [ -z "$emulator" ] || [ -z "$xxhash" ]; then
+    echo "needed: ${lacks:-$cc with its C library}, qemu-aarch64, xxhash.h"
+    exit 77
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -4,6 +4,7 @@ set -euo pipefail
 ffngen=$1
 expect=$2
 programs=$(cd "$(dirname "${BASH_SOURCE[0]}")/programs" && pwd)
+source "$programs/../../scripts/cross.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 specs=(gated=d40-f100-geglu-bias 'plain=d20-f70-act(x*tanh(x)+0.7*x)') # as programs/header_layers.h has them

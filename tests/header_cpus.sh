@@ -5,10 +5,6 @@
 #   header_cpus.sh FFNGEN EXPECT
 # Exit status 77: no compiler, or no emulator.
 source "$(dirname "${BASH_SOURCE[0]}")/header_common.sh" "$@"
-# emulator MACHINE: the one for its programs
-emulator() {
-    command -v "qemu-$1" || command -v "qemu-$1-static" || true
-}
 x86=$(emulator x86_64)
 arm=$(emulator aarch64)
 if ! command -v gcc >/dev/null || { [ -z "$x86" ] && [ -z "$arm" ]; }; then
@@ -64,7 +60,8 @@ else
     echo 'not here: qemu-x86_64'
 fi
 
-if [ -n "$arm" ] && command -v aarch64-linux-gnu-gcc >/dev/null; then
+lacks=$(cross_lacks)
+if [ -n "$arm" ] && [ -z "$lacks" ]; then
     emit arm.h neon,portable --prefix hm
     build_arm() {
         "$@" -I"$work" -DHEADER='"arm.h"' -DHM_IMPLEMENTATION "$programs/header_program.c" -c -o "$work/arm.o"
@@ -85,7 +82,7 @@ cortex-a57    clang --target=aarch64-linux-gnu -O3 -ffp-contract=fast
 cortex-a57    clang --target=aarch64-linux-gnu -O0 -std=c++11 -nostdinc++ -x c++
 END
 else
-    echo 'not here: qemu-aarch64 with aarch64-linux-gnu-gcc'
+    echo "not here: qemu-aarch64 with ${lacks:-$cross_cc}"
 fi
 [ $tried = 1 ] || exit 77
 exit $failed

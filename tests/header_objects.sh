@@ -140,12 +140,13 @@ arm() {
         ;;
     esac
 }
-if command -v aarch64-linux-gnu-gcc >/dev/null; then
+lacks=$(cross_lacks)
+if [ -z "$lacks" ]; then
     for flags in -O0 '-O2' '-O3 -mbranch-protection=standard' '-O2 -mno-outline-atomics -std=c99'; do
         arm aarch64-linux-gnu-gcc $flags
         case $found in *clang*) arm clang --target=aarch64-linux-gnu ${flags/-mno-outline-atomics/} ;; esac
     done
 else
-    echo 'not here: aarch64-linux-gnu-gcc'
+    echo "not here: $lacks"
 fi
 exit $failed

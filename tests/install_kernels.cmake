@@ -76,12 +76,12 @@ endfunction()
 
 # The package of this machine, and one whose own ffngen this machine cannot be supposed to run.
 function(step_kernels_cross)
-  find_program(compiler aarch64-linux-gnu-gcc)
-  find_program(emulator NAMES qemu-aarch64 qemu-aarch64-static)
-  if(NOT compiler OR NOT emulator)
-    message(STATUS "SKIPPED: aarch64-linux-gnu-gcc and qemu-aarch64 are needed")
+  execute_process(COMMAND ${SOURCE}/scripts/cross.sh RESULT_VARIABLE result OUTPUT_VARIABLE lacks)
+  if(NOT result EQUAL 0)
+    message(STATUS "SKIPPED: needed: ${lacks}")
     return()
   endif()
+  find_program(emulator NAMES qemu-aarch64 qemu-aarch64-static REQUIRED)
   package_folder(package)
   set(common -S ${project} -G ${GENERATOR} -D ffngen_DIR=${package} -D CMAKE_BUILD_TYPE=Release
       -D CMAKE_TOOLCHAIN_FILE=${SOURCE}/cmake/aarch64-linux-gnu.cmake

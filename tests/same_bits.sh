@@ -15,9 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mapfile -t specs < <("$same_bits" specs)
 mapfile -t header_specs < <("$same_bits" header)
-emulator() {
-    command -v "qemu-$1" || command -v "qemu-$1-static" || true
-}
+source "$root/scripts/cross.sh"
 skip() {
     echo "skipped: $*"
 }
@@ -29,13 +27,14 @@ say() {
 # ---- libffn for AArch64, and its program; the machine that the digests of record come from ----
 
 arm=$(emulator aarch64)
-arm_cc=aarch64-linux-gnu-gcc
+arm_cc=$cross_cc
+lacks=$(cross_lacks)
 xxhash=
 for folder in $(pkg-config --variable=includedir libxxhash || true) /usr/include /usr/local/include; do
     [ -z "$xxhash" ] && [ -e "$folder/xxhash.h" ] && xxhash=$folder
 done
 arm_program=
-if [ -n "$arm" ] && command -v $arm_cc >/dev/null && [ -n "$xxhash" ]; then
+if [ -n "$arm" ] && [ -z "$lacks" ] && [ -n "$xxhash" ]; then
     arm_program=$work/arm_images
     "$cmake" -S "$root" -B "$work/build" -D CMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64-linux-gnu.cmake" \
         -D FFN_XXHASH="$xxhash" -D FFN_BUILD_RUNTIME_ONLY=ON -D CMAKE_C_FLAGS_RELEASE=-O0 >"$work/log" 2>&1 &&
@@ -44,7 +43,7 @@ if [ -n "$arm" ] && command -v $arm_cc >/dev/null && [ -n "$xxhash" ]; then
         "$programs/same_bits_images.c" "$work/build/libffn_internal.a" -lm -lpthread -o "$arm_program" 2>"$work/log" || { cat "$work/log"; exit 1; }
 fi
 if [ "${4:-}" = --record ]; then
-    [ -n "$arm_program" ] || { echo 'needed: qemu-aarch64, aarch64-linux-gnu-gcc, xxhash.h'; exit 77; }
+    [ -n "$arm_program" ] || { echo "needed: qemu-aarch64, ${lacks:-$arm_cc}, xxhash.h"; exit 77; }
     "$arm" "$arm_program" - >"$work/record"
     cp "$work/record" "$golden"
     exit
@@ -108,7 +107,7 @@ if [ -n "$arm_program" ]; then
     build arm arm.h $arm_cc -O2 -static
     say "$arm" -cpu cortex-a57 "$work/arm" qemu-aarch64 "$work/rows" few
 else
-    skip 'NEON and the portable kernel under qemu-aarch64: no emulator, cross compiler or xxhash.h'
+    skip "NEON and the portable kernel: needed: qemu-aarch64, ${lacks:-$arm_cc}, xxhash.h"
 fi
 
 # ---- What came of it ----
