@@ -4,21 +4,14 @@
  * both stages are full; the last hidden unit is active for the first input (else dropping it would change nothing under
  * ReLU).
  *
- * A sampled block costs page faults, not bandwidth. Its background is the huge zero page: one page table entry for 2
- * MiB. Writing into that would take 2 MiB of memory, so the entry is first split into small pages by giving one of
- * them back. Measured: 704 MB of small pages cost 145 ms to map; as huge pages with half of them split, 12 ms. */
-#define _GNU_SOURCE
+ * A sampled block costs page faults, not bandwidth: most of it is never written (verify_memory.c). Everything is
+ * written in the order of addresses. */
 #include "verify_block.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "diag.h"
-
-#define HUGE_BYTES ((uintptr_t)2 << 20)
-#define SMALL_PAGE 4096
+#define GROUP_BYTES ((int64_t)2 << 20) /* a huge page */
 #define BIAS_DOWN_SIZE 1.0f
 #define SAMPLED_GROUPS 16 /* 2 MiB groups of expand panels that hold probes */
 #define FULL_ROWS_MAX 65536
@@ -109,7 +102,7 @@ typedef struct sampling {
 
 /* Of one pass, which begins with the group of its number. */
 static sampling sampling_of(const packed_layout *at, int64_t pass) {
-    sampling s = {.group = (int64_t)HUGE_BYTES / at->expand_panel_stride};
+    sampling s = {.group = GROUP_BYTES / at->expand_panel_stride};
     s.group = s.group > 0 ? least(least(s.group, GROUP_PANELS_MAX), at->up_panels) : 1;
     int64_t groups = (at->up_panels + s.group - 1) / s.group;
     s.every = (groups + SAMPLED_GROUPS - 1) / SAMPLED_GROUPS;
@@ -182,27 +175,12 @@ const float *verify_block_down_panel(const verify_block *block, int64_t panel) {
     return down_panel(block, panel);
 }
 
-/* Small pages for [at, at + bytes) of a sampled block. Everything is written in the order of addresses, so a huge
- * page is split once, before anything is in it. */
-static void make_writable(verify_block *block, const void *at, size_t bytes) {
-    if (!block->huge) {
-        return;
-    }
-    char *end = (char *)((uintptr_t)((const char *)at + bytes + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1));
-    char *page = (char *)((uintptr_t)at & ~(uintptr_t)(HUGE_BYTES - 1));
-    for (page = page > block->split_end ? page : block->split_end; page < end; page += HUGE_BYTES) {
-        (void)*(volatile char *)page;
-        madvise(page, SMALL_PAGE, MADV_DONTNEED);
-        block->split_end = page + HUGE_BYTES;
-    }
-}
-
-/* A run of full rows takes huge pages where it finds none split: fewer faults than it has small pages. */
 static void fill_rows(verify_block *block, float *panel, verify_rows where, int64_t terms, int64_t columns) {
     for (int64_t c = 0; c < where.count; ++c) {
         int64_t begin = where.first + c * where.step;
         int64_t rows = least(where.rows, terms - begin);
         float *at = panel + begin * FFN_PANEL;
+        verify_memory_fill(&block->memory, at, (size_t)(rows * FFN_PANEL) * sizeof *at);
         for (int64_t k = 0; k < rows; ++k) {
             uint64_t seed = (uint64_t)(at - (float *)block->packed);
             for (int64_t lane = 0; lane < columns; lane += 2) {
@@ -214,8 +192,6 @@ static void fill_rows(verify_block *block, float *panel, verify_rows where, int6
             }
             at += FFN_PANEL;
         }
-        char *end = (char *)(((uintptr_t)at + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1));
-        block->split_end = end > block->split_end ? end : block->split_end;
     }
 }
 
@@ -227,7 +203,7 @@ static void probe_up(verify_block *block, float *panel, bool negative, verify_ro
     for (int64_t lane = 0; where.count > 0 && lane < columns; ++lane) {
         int64_t row = where.first + (lane * 5 + where.first / VERIFY_PROBE_ROWS) % where.rows;
         float *at = panel + row * FFN_PANEL + lane;
-        make_writable(block, at, sizeof *at);
+        verify_memory_dot(&block->memory, at, sizeof *at);
         uint64_t bits = mix((uint64_t)(at - (float *)block->packed));
         float size = unscale * (0.5f + 2 * (float)(bits >> 40) * 0x1p-24f);
         *at = (input_unit(row) < 0) != negative ? -size : size;
@@ -243,7 +219,7 @@ static void probe_down(verify_block *block, float *panel, verify_rows where, int
         for (int64_t i = 0; i < rows; ++i) {
             float *row = panel + (begin + i) * FFN_PANEL;
             for (int64_t lane = (i + begin / VERIFY_PROBE_ROWS) % period; lane < columns; lane += period) {
-                make_writable(block, row + lane, sizeof *row);
+                verify_memory_dot(&block->memory, row + lane, sizeof *row);
                 float draw = noise((uint64_t)(row + lane - (float *)block->packed));
                 row[lane] = draw < 0 ? draw - 0.5f : draw + 0.5f;
             }
@@ -257,7 +233,7 @@ static float bias_at(int64_t offset, int64_t column, float size) {
 
 static void fill_bias(verify_block *block, int64_t offset, int64_t columns, float size) {
     float *bias = (float *)(block->packed + offset);
-    make_writable(block, bias, (size_t)columns * sizeof *bias);
+    verify_memory_dot(&block->memory, bias, (size_t)columns * sizeof *bias);
     for (int64_t i = 0; i < columns; ++i) {
         bias[i] = bias_at(offset, i, size);
     }
@@ -320,20 +296,12 @@ static void fill_panels(verify_block *block) {
 ffn_status verify_block_make(const kernel_shape *shape, int64_t pass, verify_block *block, ffn_diag *diag) {
     const packed_layout *at = &shape->layout;
     verify_block made = {.shape = shape, .sampled = at->total_bytes > VERIFY_DENSE_BYTES, .pass = pass};
-    made.mapping_bytes = (size_t)at->total_bytes + 2 * HUGE_BYTES;
-    made.mapping =
-        mmap(NULL, made.mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made.mapping == MAP_FAILED) {
-        return diag_fail(diag, FFN_OUT_OF_MEMORY, "verification: %zu bytes of address space", made.mapping_bytes);
+    ffn_status status = verify_memory_make((size_t)at->total_bytes, made.sampled, &made.memory, diag);
+    if (status != FFN_OK) {
+        return status;
     }
-    made.packed = (char *)(((uintptr_t)made.mapping + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1));
-    size_t huge_bytes = ((size_t)at->total_bytes + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
-    bool small_pages = sysconf(_SC_PAGESIZE) == SMALL_PAGE;
-    bool huge = small_pages && madvise(made.packed, huge_bytes, MADV_HUGEPAGE) == 0;
-    made.huge = made.sampled && huge;
-    made.split_end = made.packed;
-
-    make_writable(&made, made.packed, sizeof(packed_header));
+    made.packed = made.memory.begin;
+    verify_memory_dot(&made.memory, made.packed, sizeof(packed_header));
     ((packed_header *)(void *)made.packed)->finite = 1;
     const ffn_spec *spec = &shape->spec;
     if ((spec->bias & FFN_BIAS_UP) != 0) {
@@ -358,5 +326,5 @@ void verify_block_probe(verify_block *block) {
 }
 
 void verify_block_free(verify_block *block) {
-    munmap(block->mapping, block->mapping_bytes);
+    verify_memory_free(&block->memory);
 }

@@ -1,13 +1,14 @@
 /* verify_block.h: the synthetic weights and inputs that verification runs code on
  *
  * A kernel reads its whole packed block, which may be larger than memory. So a block up to VERIFY_DENSE_BYTES is
- * filled in full, and a larger one is a reservation that reads as zero wherever nothing is written: every panel then
+ * filled in full, and a larger one reads as zero, at no cost of memory, wherever nothing is written: every panel then
  * holds weights in a few runs of rows only, some panels none, some all. The same struct says for every panel which
  * rows those are. The panels that hold none differ from pass to pass: in all passes together none is left out. */
 #ifndef FFN_VERIFY_BLOCK_H
 #define FFN_VERIFY_BLOCK_H
 
 #include "kernel_code.h"
+#include "verify_memory.h"
 
 #define VERIFY_DENSE_BYTES (INT64_C(12) << 20)
 #define VERIFY_PROBE_ROWS 64
@@ -18,10 +19,7 @@ typedef struct verify_block {
     bool sampled; /* larger than VERIFY_DENSE_BYTES */
     bool probes;  /* a small block rewritten by verify_block_probe */
     int64_t pass;
-    void *mapping;
-    size_t mapping_bytes;
-    bool huge;       /* a sampled block whose untouched part is mapped by huge pages */
-    char *split_end; /* what lies below is written to, or never will be */
+    verify_memory memory;
 } verify_block;
 
 /* Rows of one panel that hold weights: `count` runs of `rows` rows, `step` apart, cut off at the panel's end. */

@@ -17,6 +17,7 @@
 #include "support_data.h"
 #include "support_image.h"
 #include "support_oracle.h"
+#include "verify_memory.h"
 
 /* ---- Requests that can be refused -------------------------------------------------------------------------- */
 
@@ -122,7 +123,7 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fi
         return MAP_FAILED;
     }
     void *memory = __real_mmap(address, bytes, protection, flags, file, offset);
-    hook.live += hook.counts_live && memory != MAP_FAILED;
+    hook.live += hook.counts_live && memory != MAP_FAILED && !(flags & MAP_FIXED); /* else it replaces what was there */
     return memory;
 }
 
@@ -320,6 +321,32 @@ static ffn_status kernel_of_a_formula(world *w, ffn_diag *diag) {
     return status;
 }
 
+/* Whichever mapping of the background is refused, what is written is seen, and nothing else. */
+static ffn_status zeros_of_a_block(world *w, ffn_diag *diag) {
+    enum {
+        FLOATS = 5 << 18,
+        PLACE = 1 << 19,
+        SOME = 1000
+    }; /* 5 MiB; one float in the second 2 MiB, some in the third */
+    (void)w;
+    verify_memory memory;
+    ffn_status status = verify_memory_make(FLOATS * sizeof(float), false, &memory, diag);
+    if (status == FFN_OK)
+        status = verify_memory_share(&memory, diag);
+    if (status != FFN_OK)
+        return status;
+    float *floats = (float *)memory.begin;
+    verify_memory_dot(&memory, floats + PLACE, sizeof *floats);
+    floats[PLACE] = 1;
+    verify_memory_fill(&memory, floats + 2 * PLACE, SOME * sizeof *floats);
+    for (int i = 0; i < SOME; i++)
+        floats[2 * PLACE + i] = 1;
+    for (int i = 0; i < FLOATS; i++)
+        cr_assert_eq(floats[i], i == PLACE || (i >= 2 * PLACE && i < 2 * PLACE + SOME) ? 1 : 0, "float %d", i);
+    verify_memory_free(&memory);
+    return FFN_OK;
+}
+
 static const struct {
     const char *name;
     scenario run;
@@ -333,6 +360,7 @@ static const struct {
     {"from the program", from_the_program, REFUSE_MEMORY, 6, FFN_OUT_OF_MEMORY},
     {"through the store", through_the_store, REFUSE_MEMORY, 8, FFN_OUT_OF_MEMORY},
     {"packed file", packed_file, REFUSE_MEMORY | REFUSE_MMAP, 1, FFN_SYSTEM},
+    {"a block's zeros", zeros_of_a_block, REFUSE_MMAP, 3, FFN_OUT_OF_MEMORY},
     {"a formula's text", text_of_a_formula, REFUSE_MEMORY, 8, FFN_OUT_OF_MEMORY},
     {"a formula's kernel", kernel_of_a_formula, REFUSE_MEMORY, 20, FFN_OUT_OF_MEMORY},
 };
