@@ -24,6 +24,7 @@ count() { grep -c "$@" "$work/rows"; }
 Is verification any good? Each row below is one line of the generator changed in one place: an index, a constant, a sign, a stride, a bias, a
 block, an order. The mutant is built into the command, and `ffngen verify` must fail with a verdict; where a mutant computes the same values, a test must fail. Rows, edits and the specs and plans
 of both sizes stand in `tests/generator_mutants.txt`. `scripts/mutants.sh` runs all of them and wrote this page; the tests run every twentieth.
+They run on AVX2 where the machine has it: where a vector fills a panel, as with AVX-512, some of the rows change nothing.
 
 "Small" is a set of shapes below 100x303 that meets every kind of block, tail and chain. "Large" is 4096x14336, with or without gate and biases, or a shape
 with one side that large where the changed line serves no other (chains need a side of at most 64, tails one that is no multiple of 16). The letter is the

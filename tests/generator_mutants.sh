@@ -26,7 +26,10 @@ while IFS= read -r -d : part; do suite_link+=("$part"); done <<<"$suite_parts"
 
 build() { "$cc" -o "$@" 2>"$work/err" || { cat "$work/err" >&2; exit 1; }; }
 build "$work/ffngen" "$@"
-isa=$("$work/ffngen" list isas | sed -n 's/^in use: *//p')
+# The rows are made for vectors that are shorter than a panel: where one fills it (AVX-512), a lane index changes nothing
+# in some, and code that lacks a constant runs for ever in place of being wrong.
+isa=$("$work/ffngen" list isas | awk '$1 == "avx2" && / yes/ { shorter = $1 } /^in use: / { isa = $3 }
+    END { print shorter ? shorter : isa }')
 [ "$isa" != portable ] || exit 77
 
 # The plans of the table, as a tuned table of another machine: the user's own plays no part.
