@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #ifdef __x86_64__
 #include <xmmintrin.h>
@@ -427,7 +428,15 @@ Test(verify, a_unit_anywhere_at_4096x14336_is_found_when_rows_are_given, .timeou
     }
 }
 
-/* What first use costs, on generated code. The budget is 50 ms; a machine that is busy or slow gets some more here. */
+static long pages_touched(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* What first use costs, on generated code. The budget is 50 ms (docs/verification.md); what a test can hold it to is
+ * the pages it touches, compilation's among them: a block read through small pages of its own, 704 MiB, would be
+ * 180,000. */
 Test(verify, generated_code_passes_within_the_budget) {
     static const char *const presets[] = {"small-64x256", "transformer-base", "bert-base", "llama3-8b"};
     static const int64_t rows[FFN_N_CLASSES] = {1, 4, 16, 17};
@@ -440,7 +449,9 @@ Test(verify, generated_code_passes_within_the_budget) {
         cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, NULL), FFN_OK);
         for (int c = 0; c < FFN_N_CLASSES; ++c) {
             ffn_diag diag = {.status = FFN_OK};
+            const long before = pages_touched();
             ffn_status status = ffn_kernel_prepare(kernel, rows[c], &diag);
+            const long pages = pages_touched() - before;
             ffn_kernel_info info;
             ffn_kernel_inspect(kernel, rows[c], &info);
             if (status == FFN_UNSUPPORTED) {
@@ -448,8 +459,9 @@ Test(verify, generated_code_passes_within_the_budget) {
             }
             cr_expect_eq(status, FFN_OK, "%s: %s", presets[p], diag.text);
             cr_expect(info.verified && info.verify_ms > 0);
-            cr_expect_lt(info.verify_ms, 500, "%s, %s rows: %.1f ms", presets[p], ffn_n_class_name((ffn_n_class)c),
-                         info.verify_ms);
+#if !defined(__SANITIZE_ADDRESS__) /* whose shadow is memory too */
+            cr_expect_leq(pages, 20000, "%s, %s rows: %ld pages", presets[p], ffn_n_class_name((ffn_n_class)c), pages);
+#endif
         }
         ffn_kernel_destroy(kernel);
     }
