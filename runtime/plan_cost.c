@@ -22,9 +22,14 @@ static const double l2_bytes_a_cycle = 48;  /* from L2 to L1 */
 static const double overlap = 0.25;         /* of the shorter of two things that overlap is seen all the same */
 static const double start_cycles = 200;     /* a stream that nobody prefetched begins */
 /* How much of the shorter one is seen, of the arithmetic and of reading weights that nothing prefetched before their
- * turn. A core's own prefetchers follow one row best; with a few rows L3 is near enough, memory is not. */
-static const double exposed_one_row = 0.02, exposed_few_l3 = 0.25, exposed_rows = 1.5;
-static const double exposed_ahead_l3 = 0.2, exposed_ahead = 0.9; /* a tile fetches ahead of itself */
+ * turn. A core's own prefetchers follow one row best; with a few rows L3 is near enough, memory is not. Cores with
+ * AVX-512 have better ones: of few rows they hide nearly all. */
+typedef struct exposure {
+    double one_row_l3, one_row, few_l3, few, rows_l3, rows;
+    double ahead_l3, ahead; /* a tile fetches ahead of itself */
+} exposure;
+static const exposure of_avx2 = {0.02, 0.02, 0.25, 1.5, 1.5, 1.5, 0.2, 0.9};
+static const exposure of_avx512 = {0.02, 0.15, 0.05, 0.3, 0.2, 0.8, 0.1, 0.05};
 static const double overlap_few = 0.6; /* prefetched before its turn, but few rows to hide it behind */
 static const double l3_share = 0.4;    /* of L3, which others share */
 static const double l2_share = 0.9;    /* of L2 that blocks can count on */
@@ -135,10 +140,11 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
     const double bare = 1 - c->covered;
     const double reading = (bytes / c->source_bytes_a_cycle + bare * start_cycles * times) * chain_passes(c, panels);
     const bool few = c->rows <= FEW_ROWS;
-    const double exposed = c->plan->ahead      ? (c->from_l3 ? exposed_ahead_l3 : exposed_ahead)
-                           : c->rows == 1      ? exposed_one_row
-                           : few && c->from_l3 ? exposed_few_l3
-                                               : exposed_rows;
+    const exposure *of = c->plan->isa == FFN_ISA_AVX512 ? &of_avx512 : &of_avx2;
+    const double exposed = c->plan->ahead ? (c->from_l3 ? of->ahead_l3 : of->ahead)
+                           : c->rows == 1 ? (c->from_l3 ? of->one_row_l3 : of->one_row)
+                           : few          ? (c->from_l3 ? of->few_l3 : of->few)
+                                          : (c->from_l3 ? of->rows_l3 : of->rows);
     return both(cycles, reading, c->covered * (few ? overlap_few : overlap) + bare * exposed);
 }
 

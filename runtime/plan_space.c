@@ -33,6 +33,11 @@ typedef struct tile_list {
     ffn_tile tiles[FFN_TILES_MAX];
 } tile_list;
 
+/* clang-format off */
+#define TILES_8X2 {{8, 2}, {8, 1}, {6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}
+#define TILES_6X4 {{8, 2}, {8, 1}, {6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}}
+/* clang-format on */
+
 static const tile_list tile_lists[] = {
     {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
     {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
@@ -50,19 +55,22 @@ static const tile_list tile_lists[] = {
     {FFN_ISA_AVX2, N_17_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_17_UP, 0, 0, 0, {{4, 1}, {1, 1}}},
 
-    {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 8}, {1, 1}}},
     {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 8}, {1, 1}}},
     {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
     {FFN_ISA_AVX512, N_1, 256, 0, 0, {{1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
     {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}}},
     {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{2, 8}, {2, 1}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 2}, {4, 1}, {3, 2}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 4, 32, {{4, 2}, {4, 1}, {3, 2}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
     {FFN_ISA_AVX512, N_2_4, 256, 0, 0, {{4, 3}, {4, 1}, {3, 4}, {3, 1}, {2, 6}, {2, 1}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_UP, 0, 0, 0, {{6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_UP, 0, 0, 0, {{6, 3}, {6, 1}, {5, 3}, {5, 1}, {4, 3}, {4, 1}, {3, 3}, {3, 1}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_UP, 0, 0, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_UP, 256, 0, 0, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16, 0, 4, 64, TILES_8X2},
+    {FFN_ISA_AVX512, N_5_16, 0, 0, 0, TILES_6X4},
+    {FFN_ISA_AVX512, N_5_16, 0, 4, 128, TILES_6X4},
+    {FFN_ISA_AVX512, N_5_16, 256, 2, 64, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_17_UP, 0, 0, 0, TILES_8X2},
+    {FFN_ISA_AVX512, N_17_UP, 0, 0, 0, TILES_6X4},
+    {FFN_ISA_AVX512, N_17_UP, 256, 0, 0, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
 
     {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
     {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
@@ -135,6 +143,16 @@ static const values grid[FFN_N_CLASSES][GRID_AXES] = {
                      VALUES(0, 1), VALUES(0, 1)},
 };
 
+/* Tiles of eight rows, and L2 of 1 MiB and more: twice the rows, in blocks of hidden columns that leave room for them
+ * in scratch where there is a gate. */
+static const values grid_avx512_17_up[GRID_AXES] = {VALUES(132), VALUES(320, 512), VALUES(256, 512, ALL),
+                                                    VALUES(1),   VALUES(2),        VALUES(0),
+                                                    VALUES(0),   VALUES(0, 1),     VALUES(0, 1)};
+
+static const values *grid_of(ffn_isa isa, ffn_n_class n_class) {
+    return isa == FFN_ISA_AVX512 && n_class == FFN_N_17_UP ? grid_avx512_17_up : grid[n_class];
+}
+
 /* The whole space, in ascending order: what a search may step through. */
 static const values space[AXES] = {
     [M_BLOCK] = VALUES(1, 2, 4, 8, 16, 24, 36, 48, 66, 96, 132, 198),
@@ -151,8 +169,16 @@ static const values space[AXES] = {
 };
 
 /* Terms in a turn of the hot loop: as many as hide the counting, few enough for the registers of addresses. */
-static int32_t turn_terms(ffn_isa isa, ffn_n_class n_class) {
-    return isa == FFN_ISA_AVX2 ? (n_class == FFN_N_17_UP ? 8 : 4) : isa == FFN_ISA_AVX512 ? 2 : 1;
+static int32_t turn_terms(const ffn_plan *plan) {
+    static const int32_t of_avx2[] = {4, 4, 4, 8}, of_avx512[] = {2, 2, 4, 4};
+    switch (plan->isa) {
+    case FFN_ISA_AVX2:
+        return of_avx2[plan->n_class];
+    case FFN_ISA_AVX512:
+        return plan->vector_bits ? 2 : of_avx512[plan->n_class];
+    default:
+        return 1;
+    }
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -223,7 +249,13 @@ static int64_t get(const ffn_plan *plan, axis which) {
 }
 
 static void set_grid(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value) {
-    set(spec, plan, which, which == UNROLL ? value * turn_terms(plan->isa, plan->n_class) : value);
+    set(spec, plan, which, which == UNROLL ? value * turn_terms(plan) : value);
+}
+
+/* The prefetchers of cores with AVX-512 follow the panels of a few rows better than a prefetch into L2 leads them: at
+ * 768x3072 with 3 to 6 rows kernels without one take 0.61 to 0.67 of the time (docs/plan.md). */
+static bool follows_well(const ffn_plan *plan) {
+    return plan->isa == FFN_ISA_AVX512 && plan->n_class != FFN_N_17_UP;
 }
 
 /* A tile of the grid that fetches ahead of itself leaves the next panels alone; and where nothing is prefetched for
@@ -232,7 +264,7 @@ static void set_grid(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t v
  * one. */
 static ffn_plan settled(const ffn_spec *spec, const ffn_plan *from) {
     ffn_plan plan = *from;
-    if (plan.ahead)
+    if (plan.ahead || (follows_well(&plan) && !plan.chunk))
         plan.prefetch = 0;
     if (plan.prefetch == 0)
         plan.chunk = plan.group = 0;
@@ -266,7 +298,7 @@ static ffn_plan first_plan(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_clas
     ffn_plan plan = {.isa = isa, .n_class = n_class};
     take_list(&plan, list);
     for (axis i = 0; i < GRID_AXES; i++)
-        set_grid(spec, &plan, i, grid[n_class][i].of[0]);
+        set_grid(spec, &plan, i, grid_of(isa, n_class)[i].of[0]);
     return plan;
 }
 
@@ -280,10 +312,10 @@ size_t plan_space_grid(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, f
         int32_t at[GRID_AXES] = {0};
         for (int32_t turned = GRID_AXES; turned >= 0;) {
             for (axis i = 0; i < GRID_AXES; i++)
-                set_grid(spec, &plan, i, grid[n_class][i].of[at[i]]);
+                set_grid(spec, &plan, i, grid_of(isa, n_class)[i].of[at[i]]);
             const ffn_plan point = settled(spec, &plan);
             count = add(spec, &point, plans, count, PLAN_GRID_MAX);
-            for (turned = GRID_AXES - 1; turned >= 0 && ++at[turned] == grid[n_class][turned].count; turned--)
+            for (turned = GRID_AXES - 1; turned >= 0 && ++at[turned] == grid_of(isa, n_class)[turned].count; turned--)
                 at[turned] = 0;
         }
     }
@@ -312,7 +344,7 @@ static void descend(const ffn_spec *spec, const ffn_machine *machine, ffn_plan *
     for (int around = 0; around < 2; around++) {
         for (int at = 0; at < GRID_AXES; at++) {
             const axis i = order[at];
-            const values *axis_values = &grid[plan->n_class][i];
+            const values *axis_values = &grid_of(plan->isa, plan->n_class)[i];
             for (int32_t v = 0; axis_values->count > 1 && v < axis_values->count; v++) {
                 ffn_plan next = *plan;
                 set_grid(spec, &next, i, axis_values->of[v]);
