@@ -26,7 +26,8 @@ typedef struct bench_memory {
 /* By the plans for this machine. */
 ffn_status bench_memory_measure(const ffn_spec *spec, ffn_isa isa, bench_memory *memory, ffn_diag *diag);
 
-/* The processor time of this process so far: before anything was done, that of loading LLVM. */
-double bench_code_process_ms(void);
+/* The processor time of a process of this program that loads LLVM and does nothing else: the fastest of a few. Not that
+ * of this process, which may have been started twice (bench_peer_clean_start). */
+ffn_status bench_code_load(double *ms, ffn_diag *diag);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct runner {
     report_table table;
     regime_results results;
     double busiest;
-    double load_ms;               /* of a processor, until this began: LLVM was loaded */
+    double load_ms;               /* of a processor, for a process that loads LLVM */
     double log_value, log_median; /* REGIME_PEERS: sums of logarithms */
     int compared;
     char versions[BENCH_PEERS_MAX * (PEER_TEXT_BYTES + 2)], left_out[256]; /* for the page */
@@ -169,7 +169,8 @@ static int run_code(runner *r) {
     bench_code code;
     ffn_diag diag = {0};
     int largest = 0, length = 0;
-    if (bench_code_measure(&r->spec, ffn_isa_best(), &code, &diag))
+    if ((r->load_ms <= 0 && bench_code_load(&r->load_ms, &diag)) ||
+        bench_code_measure(&r->spec, ffn_isa_best(), &code, &diag))
         return cmd_diag(r->command, &diag);
     regime_result one = result_of(r, FIGURE_COMPILE_ONE, r->load_ms + code.one_ms, 0);
     regime_result all = result_of(r, FIGURE_COMPILE_ALL, r->load_ms + code.all_ms, 0),
@@ -370,7 +371,6 @@ int regimes_run(const cmd *command, const regimes_options *options) {
         return status ? status : cmd_error(command, CMD_FAILED, "no memory to measure in");
     r->command = command;
     r->options = options;
-    r->load_ms = bench_code_process_ms();
     if (!options->json)
         r->table = report_begin(columns, sizeof columns / sizeof *columns, false);
     for (size_t i = 0; regime_at(i) && !ferror(stdout); i++) {
