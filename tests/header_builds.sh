@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Emitted headers in every way of building a program: one row a build, and every program must print the digest of
 # libffn's own kernels, whatever the compiler, the language, the flags, the linker.
-#   header_builds.sh FFNGEN EXPECT [PATTERN]     PATTERN: only rows whose name matches
+#   header_builds.sh FFNGEN EXPECT [PATTERN]     PATTERN: only rows whose name matches (. for all), with every compiler
+# Without a pattern the rows of both compilers take turns between them, the first standards of each language apart.
 # What a machine lacks is said, row by row. Exit status 77: neither gcc nor clang is here.
 source "$(dirname "${BASH_SOURCE[0]}")/header_common.sh" "$@"
 pattern=${3:-.}
@@ -102,7 +103,12 @@ if [ -z "$found" ]; then
     echo 'neither gcc nor clang is here'
     exit 77
 fi
+turn=gcc
 while read -r name which language form rest; do
+    if [ $# -lt 3 ] && [ "$which" = both ] && [[ $name != c17 && $name != c++11 ]]; then
+        [[ " ${found//$'\n'/ } " != *" $turn "* ]] || which=$turn
+        [ $turn = gcc ] && turn=clang || turn=gcc
+    fi
     case $which in
     all) which=gcc,clang,clang-19 ;;
     both) which=gcc,clang ;;
