@@ -21,9 +21,9 @@ set(suites_left_out)
 if(FFN_SANITIZE)
   set(suite_timeout 1500)
   # Numbers of generated code, which no sanitizer sees into, and what takes minutes there.
-  set(suites_left_out activations bits calibrate codegen command command_activations command_emit command_tune edges emit_assembly emit_formula emit_header
-                      emit_refusals fast float_state formula_reference peers plan_bits shapes softfma suite
-                      tune_worker verify)
+  set(suites_left_out activations bits calibrate codegen command command_activations command_emit command_tune edges
+                      emit_assembly emit_formula emit_header emit_refusals fast float_state formula_reference peers
+                      plan_bits shapes softfma suite tune_worker verify)
 endif()
 set(runner) # Criterion's own, but where it cannot start
 if(FFN_SANITIZE MATCHES "thread")
