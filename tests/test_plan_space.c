@@ -113,9 +113,23 @@ Test(plan_space, chunks_cut_a_sum_evenly_and_alone) {
     everywhere(check_chunks);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const ffn_spec spec = spec_of(shapes[i]);
-        for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++)
+        for (ffn_n_class c = 0; c < FFN_N_CLASSES; c++) {
             check_chunks(&spec, FFN_ISA_AVX2, c);
+            check_chunks(&spec, FFN_ISA_AVX512, c);
+        }
     }
+}
+
+/* Measured: docs/plan.md, AVX-512. Into L1, chunk by chunk, or not at all. */
+static void check_own_prefetchers(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class) {
+    static ffn_plan plans[PLAN_GRID_MAX];
+    const size_t count = plan_space_grid(spec, isa, n_class, plans);
+    for (size_t i = 0; i < count && isa == FFN_ISA_AVX512 && n_class != FFN_N_17_UP; i++)
+        cr_expect(plans[i].chunk || !plans[i].prefetch, "class %d: %d lines into L2", (int)n_class, plans[i].prefetch);
+}
+
+Test(plan_space, of_avx512_prefetches_nothing_into_l2_for_a_few_rows) {
+    everywhere(check_own_prefetchers);
 }
 
 static void check_model(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class) {
