@@ -241,8 +241,8 @@ static ffn_status make_hand(case_state *s, bench_hand_report *report, ffn_diag *
     ffn_diag why = {0};
     if (!s->request->hand)
         return FFN_OK;
-    ffn_status status = bench_hand_open(s->request->layer, s->request->kernel, s->request->n, s->values, ACTIVATE_COUNT,
-                                        &s->hand, &why);
+    ffn_status status = bench_hand_open(s->request->layer, s->request->kernel, s->request->isa, s->request->n,
+                                        s->values, ACTIVATE_COUNT, &s->hand, &why);
     if (status == FFN_UNSUPPORTED)
         snprintf(report->missing, sizeof report->missing, "%s", why.text);
     else if (status && diag)

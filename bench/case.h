@@ -25,7 +25,7 @@ typedef struct bench_request {
     const bench_free_kernels *free;    /* timed against the kernel, on one thread; NULL: not */
     const bench_stages_kernel *stages; /* timed against the kernel, on one thread; NULL: not */
     const ffn_kernel *dense;           /* the same that multiplies zeros too, on one thread; NULL: not timed */
-    bool hand;                         /* loops by hand beside it, of an AVX2 kernel, on one thread */
+    bool hand;                         /* loops by hand beside it, on one thread */
     bench_team *team;
     ffn_isa isa; /* of the kernel */
     int64_t n;

@@ -2,7 +2,6 @@
 #include "hand.h"
 
 #include "diag.h"
-#include "hand_sweep.h"
 
 #include <stdlib.h>
 
@@ -14,7 +13,6 @@
 #define BEST 4
 #define BEST_SECONDS 0.1
 #define BEST_ROUNDS 3
-#define L2_SHARE (384 * 1024) /* bytes of a block that ought to stay in L2 */
 
 enum { WAYS_MAX = 96 }; /* of either list */
 
@@ -34,7 +32,7 @@ static int64_t ldh_of(const bench_hand *hand, int64_t columns) {
 /* ---- One run ---- */
 
 static hand_sweep sweep_of(const bench_hand *hand, int64_t rows) {
-    return (hand_sweep){.rows = rows, .chunk = hand->way.chunk, .streams = hand->way.streams, .fetch = hand->way.fetch};
+    return (hand_sweep){.rows = rows, .chunk = hand->way.chunk, .tiles = hand->way.tiles, .ahead = hand->way.ahead};
 }
 
 static void expand(const bench_hand *hand, const char *packed, const float *x, int64_t rows, int64_t first,
@@ -93,37 +91,79 @@ void bench_hand_call(void *self) {
 
 /* ---- Which way ---- */
 
+static void add(const bench_hand *hand, bench_hand_way way, bench_hand_way ways[WAYS_MAX], int *count) {
+    way.hidden = smaller(way.hidden, hand->layer->spec.d_ff);
+    way.terms = smaller(way.terms, hand->layer->spec.d_model);
+    way.chunk = smaller(way.chunk, way.terms);
+    if (*count < WAYS_MAX)
+        ways[(*count)++] = way;
+}
+
+#define ALL (1 << 20)
+
+/* The tiles to be tried for few rows and for many, the chunks of many, and what a block may take of L2. */
+typedef struct hand_isa {
+    ffn_isa isa;
+    hand_tiles few[4], many[4]; /* up to one without rows */
+    struct {
+        int64_t rows[3], hidden[2], terms[3];
+        struct {
+            int64_t terms;
+            hand_ahead ahead;
+        } chunks[2];
+        int64_t bytes;
+    } blocks; /* of many rows */
+} hand_isa;
+
+static const hand_isa isas[] = {
+    {FFN_ISA_AVX2, .few = {{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}, {FFN_ISA_AVX2, 6, 1, 4}},
+     .many = {{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}},
+     .blocks = {{36, 66, 132}, {256, 512}, {512, 1024, ALL}, {{256, HAND_INTO_L1}, {ALL, HAND_INTO_L1}}, 384 * 1024}},
+    {FFN_ISA_AVX512,
+     .few =
+         {{FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 14, 2, 2}, {FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 14, 1, 1}},
+     .many = {{FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 12, 2, 2}},
+     .blocks = {{64, 132}, {320, 512}, {256, 512, ALL}, {{128, HAND_INTO_L1}, {ALL, HAND_INTO_L2}}, 768 * 1024}},
+};
+
+static const hand_isa *isa_of(ffn_isa isa) {
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
+        if (isas[i].isa == isa && hand_tile_of(isa, 1, 1, HAND_NO_FETCH) && ffn_isa_supported(isa))
+            return &isas[i];
+    return NULL;
+}
+
 /* Few rows: a whole d_model at once; how long a chunk is and how many panels are read side by side. */
 static int ways_of_few(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
-    static const int64_t chunks[] = {32, 64, 128, 256, 1 << 20}, hidden[] = {512, 1 << 20};
-    static const int streams[] = {1, 2, 4};
-    const int64_t d_model = hand->layer->spec.d_model, d_ff = hand->layer->spec.d_ff;
+    static const int64_t chunks[] = {32, 64, 128, 256, ALL}, hidden[] = {512, ALL};
+    const hand_tiles *tiles = isa_of(hand->isa)->few;
     int count = 0;
     for (size_t f = 0; f < sizeof hidden / sizeof *hidden; f++)
         for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
-            for (size_t s = 0; s < sizeof streams / sizeof *streams; s++)
-                for (int fetch = 0; fetch < 2; fetch++)
-                    ways[count++] = (bench_hand_way){hand->n,    smaller(hidden[f], d_ff),
-                                                     d_model,    smaller(chunks[c], d_model),
-                                                     streams[s], fetch == 1};
+            for (size_t t = 0; t < 4 && tiles[t].rows; t++)
+                for (hand_ahead ahead = HAND_NOTHING; ahead <= HAND_INTO_L1; ahead++)
+                    add(hand, (bench_hand_way){hand->n, hidden[f], ALL, chunks[c], tiles[t], ahead}, ways, &count);
     return count;
 }
 
 /* Many rows: how large the blocks are; those are left out that L2 could not hold. */
 static int ways_of_many(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
-    static const int64_t rows[] = {36, 66, 132}, hidden[] = {256, 512}, terms[] = {512, 1024, 1 << 20},
-                         chunks[] = {256, 1 << 20};
+    const hand_isa *of = isa_of(hand->isa);
     const int64_t d_model = hand->layer->spec.d_model, d_ff = hand->layer->spec.d_ff;
     int count = 0;
-    for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
-        for (size_t f = 0; f < sizeof hidden / sizeof *hidden; f++)
-            for (size_t k = 0; k < sizeof terms / sizeof *terms; k++) {
-                const int64_t of_h = smaller(hidden[f], d_ff), of_x = smaller(terms[k], d_model);
-                const bool again = k > 0 && of_x <= terms[k - 1];
-                const bool large = 4 * smaller(rows[m], hand->n) * (of_x > of_h ? of_x : of_h) > L2_SHARE;
-                for (size_t c = 0; c < sizeof chunks / sizeof *chunks && !again && (!large || (!m && !k)); c++)
-                    for (int streams = 1; streams <= 2; streams++)
-                        ways[count++] = (bench_hand_way){rows[m], of_h, of_x, smaller(chunks[c], of_x), streams, true};
+    for (size_t m = 0; m < 3 && of->blocks.rows[m]; m++)
+        for (size_t f = 0; f < 2; f++)
+            for (size_t k = 0; k < 3; k++) {
+                const int64_t rows = of->blocks.rows[m], hidden = smaller(of->blocks.hidden[f], d_ff),
+                              terms = smaller(of->blocks.terms[k], d_model);
+                const bool again = k > 0 && terms <= of->blocks.terms[k - 1];
+                const bool large = 4 * smaller(rows, hand->n) * (terms > hidden ? terms : hidden) > of->blocks.bytes;
+                for (size_t c = 0; c < 2 && !again && (!large || (!m && !k)); c++)
+                    for (size_t t = 0; t < 4 && of->many[t].rows; t++)
+                        add(hand,
+                            (bench_hand_way){rows, hidden, terms, of->blocks.chunks[c].terms, of->many[t],
+                                             of->blocks.chunks[c].ahead},
+                            ways, &count);
             }
     return count;
 }
@@ -158,12 +198,12 @@ static ffn_status choose(bench_hand *hand, ffn_diag *diag) {
     return chosen ? FFN_OK : diag_fail(diag, FFN_OUT_OF_MEMORY, "no memory for the ways to be tried");
 }
 
-ffn_status bench_hand_open(bench_layer *layer, const ffn_kernel *kernel, int64_t n, float *values, int64_t values_count,
-                           bench_hand *hand, ffn_diag *diag) {
+ffn_status bench_hand_open(bench_layer *layer, const ffn_kernel *kernel, ffn_isa isa, int64_t n, float *values,
+                           int64_t values_count, bench_hand *hand, ffn_diag *diag) {
     const int64_t d_model = layer->spec.d_model, d_ff = layer->spec.d_ff;
-    *hand = (bench_hand){.layer = layer, .n = n, .values = values, .values_count = values_count};
-    if (!hand_tile_of(1, 0) || !ffn_isa_supported(FFN_ISA_AVX2))
-        return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand need x86-64 with AVX2 and FMA");
+    *hand = (bench_hand){.layer = layer, .isa = isa, .n = n, .values = values, .values_count = values_count};
+    if (!isa_of(isa))
+        return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand are of AVX2 and AVX-512 on x86-64");
     if (d_model % HAND_TURN || d_ff % HAND_TURN)
         return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand need d_model and d_ff that are multiples of %d",
                          HAND_TURN);

@@ -6,9 +6,22 @@
 
 #include <stdbool.h>
 
+/* The tiles of a sweep. */
+typedef struct hand_tiles {
+    ffn_isa isa;
+    int rows;   /* at most, or as near to equal as goes */
+    int panels; /* of a tile; those left over go one by one */
+    int group;  /* panels of which a chunk is done before the next one; a multiple of `panels` */
+} hand_tiles;
+
+/* What a sweep fetches while it works on a chunk: the next one into L1, or into L2. */
+typedef enum hand_ahead { HAND_NOTHING, HAND_INTO_L1, HAND_INTO_L2 } hand_ahead;
+
 typedef struct hand_sweep {
-    const float *x; /* [tile][term][row of the tile], HAND_ROWS rows in a tile or as near to equal as goes */
-    float *y;       /* [row][panel][16], rows `ldy` floats apart; y_stays: every group has the place of the first */
+    hand_tiles tiles;
+    hand_ahead ahead; /* AVX2 has L1 alone */
+    const float *x;   /* [tile][term][row of the tile] */
+    float *y;         /* [row][panel][16], rows `ldy` floats apart; y_stays: every group has the place of the first */
     int64_t ldy;
     bool y_stays;
     const char *panels; /* each [terms][16] floats */
@@ -16,8 +29,6 @@ typedef struct hand_sweep {
     int64_t count;
     int64_t rows, terms;
     int64_t chunk; /* terms that are done in all panels of a group before the next ones; a multiple of HAND_TURN */
-    int streams;   /* panels of a group */
-    bool fetch;    /* the next chunk, while this one is worked on */
 } hand_sweep;
 
 void hand_sweep_run(const hand_sweep *s);

@@ -134,7 +134,7 @@ static int measure(bench_row *row, bool *measured) {
                                    .free = contract.kernels.count ? &contract.kernels : NULL,
                                    .stages = stages.of.kernel ? &stages.of : NULL,
                                    .dense = dense.kernel,
-                                   .hand = row->hand && row->info.isa == FFN_ISA_AVX2,
+                                   .hand = row->hand,
                                    .team = row->team,
                                    .isa = row->info.isa,
                                    .n = row->n,

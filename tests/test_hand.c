@@ -18,7 +18,7 @@ enum { TERM_BYTES = HAND_PANEL * (int)sizeof(float) };
 
 /* x-(row, term) of a sweep's layout: tiles as near to equal as goes. */
 static float *x_at(const hand_sweep *s, float *x, int64_t row, int64_t term) {
-    int64_t tiles = (s->rows + HAND_ROWS - 1) / HAND_ROWS, first = 0, height = s->rows / tiles;
+    int64_t tiles = (s->rows + s->tiles.rows - 1) / s->tiles.rows, first = 0, height = s->rows / tiles;
     for (int64_t t = 1; first + height <= row; t++) {
         first += height;
         height = (s->rows + t) / tiles;
@@ -26,42 +26,45 @@ static float *x_at(const hand_sweep *s, float *x, int64_t row, int64_t term) {
     return &x[first * s->terms + term * height + (row - first)];
 }
 
-static bool here(void) {
-    const bool runs = hand_tile_of(1, 0) && ffn_isa_supported(FFN_ISA_AVX2);
+static bool here(ffn_isa isa) {
+    const bool runs = hand_tile_of(isa, 1, 1, HAND_NO_FETCH) && ffn_isa_supported(isa);
     if (!runs)
-        printf("skipped: the loops by hand need x86-64 with AVX2 and FMA\n");
+        printf("skipped: the loops by hand of %s do not run here\n", ffn_isa_name(isa));
     return runs;
 }
 
 static bool beside_kernels(void) {
-    const bool are = here() && ffn_isa_best() == FFN_ISA_AVX2;
-    if (!are)
-        printf("skipped: the best kernels here are %s, the loops by hand AVX2\n", ffn_isa_name(ffn_isa_best()));
-    return are;
+    return here(ffn_isa_best());
 }
 
 /* Small whole numbers, so nothing is rounded. */
 Test(hand, sweeps_multiply_every_row_by_every_panel_once) {
-    static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 11, 18, 66}, streams[] = {1, 2, 4}, chunks[] = {4, 32, 64};
+    static const hand_tiles tiles[] = {
+        {FFN_ISA_AVX2, 6, 1, 1},   {FFN_ISA_AVX2, 6, 1, 2},    {FFN_ISA_AVX2, 5, 1, 4},  {FFN_ISA_AVX512, 14, 1, 1},
+        {FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 14, 2, 4}, {FFN_ISA_AVX512, 6, 4, 4}};
+    static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 11, 18, 29, 66}, chunks[] = {4, 32, 64};
     enum { TERMS = 48, PANELS = 7, ROWS_MAX = 66, COLUMNS = PANELS * HAND_PANEL, LDY = COLUMNS + HAND_PANEL };
+    enum { TILES = sizeof tiles / sizeof *tiles, ROWS = sizeof rows / sizeof *rows, AHEADS = HAND_INTO_L2 + 1 };
     static float x[ROWS_MAX * TERMS], panels[(PANELS + HAND_STREAMS) * TERMS * HAND_PANEL], y[ROWS_MAX * LDY];
-    if (!here())
-        return;
     for (size_t i = 0; i < sizeof panels / sizeof *panels; i++)
         panels[i] = (float)((int)(i * 7 % 11) - 5);
-    for (size_t v = 0; v < 10 * 3 * 3 * 2; v++) {
+    for (size_t v = 0; v < TILES * ROWS * 3 * AHEADS; v++) {
         const hand_sweep s = {.x = x,
                               .y = y,
                               .ldy = LDY,
                               .panels = (const char *)panels,
                               .stride = TERMS * TERM_BYTES,
                               .count = PANELS,
-                              .rows = rows[v % 10],
+                              .rows = rows[v % ROWS],
                               .terms = TERMS,
-                              .chunk = chunks[v / 10 % 3],
-                              .streams = streams[v / 30 % 3],
-                              .fetch = v >= 90};
+                              .chunk = chunks[v / ROWS % 3],
+                              .ahead = (hand_ahead)(v / ROWS / 3 % AHEADS),
+                              .tiles = tiles[v / ROWS / 3 / AHEADS]};
         int wrong = 0;
+        if (v % (ROWS * 3 * AHEADS) == 0 && !here(s.tiles.isa)) {
+            v += ROWS * 3 * AHEADS - 1;
+            continue;
+        }
         memset(y, 0, sizeof y);
         for (int64_t r = 0; r < s.rows; r++)
             for (int64_t k = 0; k < TERMS; k++)
@@ -75,39 +78,58 @@ Test(hand, sweeps_multiply_every_row_by_every_panel_once) {
                           (double)panels[c / HAND_PANEL * TERMS * HAND_PANEL + k * HAND_PANEL + c % HAND_PANEL];
             wrong += fabs((double)y[i] - wanted) > 0.5;
         }
-        cr_expect_eq(wrong, 0, "%lld rows, chunks of %lld, %d side by side: %d sums are wrong", (long long)s.rows,
-                     (long long)s.chunk, s.streams, wrong);
+        cr_expect_eq(wrong, 0,
+                     "%s, %lld rows, tiles of %d x %d, chunks of %lld, %d side by side, ahead %d: %d sums are wrong",
+                     ffn_isa_name(s.tiles.isa), (long long)s.rows, s.tiles.rows, s.tiles.panels, (long long)s.chunk,
+                     s.tiles.group, (int)s.ahead, wrong);
     }
 }
 
-Test(hand, tiles_are_of_the_rows_and_columns_they_say) {
-    enum { TERMS = 12 };
-    float a[HAND_ROWS * TERMS], b[TERMS * HAND_PANEL], c[(HAND_ROWS + 1) * HAND_PANEL];
-    char near[4096] = "";
-    if (!here())
-        return;
-    for (int rows = 1; rows <= HAND_ROWS; rows++)
-        for (int streams = 0; streams <= HAND_STREAMS; streams++) {
-            const hand_tile tile = hand_tile_of(rows, streams);
-            cr_expect_eq(!tile, streams == 3, "%d rows, %d streams", rows, streams);
-            if (!tile)
-                continue;
-            for (int i = 0; i < HAND_ROWS * TERMS; i++)
-                a[i] = (float)(i % 5 + 1);
-            for (int i = 0; i < TERMS * HAND_PANEL; i++)
-                b[i] = (float)(i % 13 - 6);
-            for (int i = 0; i < (HAND_ROWS + 1) * HAND_PANEL; i++)
-                c[i] = (float)i;
-            tile(a, b, c, HAND_PANEL, TERMS, near, 64, 1024);
-            for (int i = 0; i < (HAND_ROWS + 1) * HAND_PANEL; i++) {
-                double wanted = i;
-                for (int k = 0; k < TERMS && i / HAND_PANEL < rows; k++)
-                    wanted += (double)a[k * rows + i / HAND_PANEL] * (double)b[k * HAND_PANEL + i % HAND_PANEL];
-                cr_expect(fabs((double)c[i] - wanted) < 0.5, "%d rows, %d streams, sum %d: %g, not %g", rows, streams,
-                          i, (double)c[i], wanted);
-            }
-        }
-    cr_expect(!hand_tile_of(0, 0) && !hand_tile_of(HAND_ROWS + 1, 0) && !hand_tile_of(1, HAND_STREAMS + 1));
+/* Which tiles there are, for whom: rows by panels, and how they fetch. */
+static bool there_is(ffn_isa isa, int rows, int panels, hand_fetch fetch) {
+    static const int most[FFN_ISA_COUNT][HAND_STREAMS + 1] = {
+        [FFN_ISA_AVX2] = {0, 6}, [FFN_ISA_AVX512] = {0, 14, 14, 0, 6}};
+    return rows > 0 && rows <= most[isa][panels] && (fetch != HAND_FETCH_1_L2 || isa == FFN_ISA_AVX512);
+}
+
+static void expect_tile(ffn_isa isa, int rows, int panels, hand_fetch fetch) {
+    enum { TERMS = 12, WIDE = HAND_STREAMS * HAND_PANEL };
+    static float a[HAND_ROWS * TERMS], b[HAND_STREAMS * TERMS * HAND_PANEL], c[(HAND_ROWS + 1) * WIDE];
+    static char near[4096];
+    const hand_tile tile = hand_tile_of(isa, rows, panels, fetch);
+    for (int i = 0; i < HAND_ROWS * TERMS; i++)
+        a[i] = (float)(i % 5 + 1);
+    for (int i = 0; i < HAND_STREAMS * TERMS * HAND_PANEL; i++)
+        b[i] = (float)(i % 13 - 6);
+    for (int i = 0; i < (HAND_ROWS + 1) * WIDE; i++)
+        c[i] = (float)i;
+    tile(a, b, c, WIDE, TERMS, near, 64, TERMS * TERM_BYTES);
+    for (int i = 0; i < (HAND_ROWS + 1) * WIDE; i++) {
+        const int row = i / WIDE, panel = i % WIDE / HAND_PANEL;
+        double wanted = i;
+        for (int k = 0; k < TERMS && row < rows && panel < panels; k++)
+            wanted += (double)a[k * rows + row] * (double)b[(panel * TERMS + k) * HAND_PANEL + i % HAND_PANEL];
+        cr_expect(fabs((double)c[i] - wanted) < 0.5, "%s, %d x %d, fetch %d, sum %d: %g, not %g", ffn_isa_name(isa),
+                  rows, panels, (int)fetch, i, (double)c[i], wanted);
+    }
+}
+
+Test(hand, tiles_are_of_the_rows_and_panels_they_say) {
+    static const ffn_isa isas[] = {FFN_ISA_AVX2, FFN_ISA_AVX512};
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        if (!here(isas[i]))
+            continue;
+        for (int rows = 0; rows <= HAND_ROWS + 1; rows++)
+            for (int panels = 0; panels <= HAND_STREAMS; panels++)
+                for (hand_fetch fetch = HAND_NO_FETCH; fetch < HAND_FETCHES; fetch++) {
+                    const bool there = there_is(isas[i], rows, panels, fetch);
+                    cr_expect_eq(hand_tile_of(isas[i], rows, panels, fetch) != NULL, there, "%s, %d x %d, fetch %d",
+                                 ffn_isa_name(isas[i]), rows, panels, (int)fetch);
+                    if (there)
+                        expect_tile(isas[i], rows, panels, fetch);
+                }
+    }
+    cr_expect(!hand_tile_of(FFN_ISA_NEON, 1, 1, HAND_NO_FETCH));
 }
 
 Test(hand, are_timed_beside_the_kernel) {

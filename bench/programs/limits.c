@@ -2,11 +2,11 @@
  *
  *   bench_limits [SECONDS]
  *
- * A tile of rows by one panel, 8 lanes, x laid out for it ([term][row], one line after the other), one matrix, no
- * activation, no bias. `hot`: x and panels in L1, or panels from L2: how near arithmetic alone comes to the FMA peak
- * where operands are loaded at all. `few rows`: panels from memory, sums of a group in L1; all chunks and numbers of
- * streams that are prefetched side by side are tried, and the best counts. What a kernel reaches, it reaches beside
- * this (docs/performance.md). x86-64 with AVX2 and FMA. */
+ * Tiles of rows by panels, of AVX-512 where the CPU has it, else AVX2, x laid out for them ([term][row], one line after
+ * the other), one matrix, no activation, no bias. `hot`: x and panels in L1, or panels from L2: how near arithmetic
+ * alone comes to the FMA peak where operands are loaded at all. `few rows`: panels from memory, sums of a group in L1;
+ * all tiles, chunks and numbers of streams that are prefetched side by side are tried, and the best counts. What a
+ * kernel reaches, it reaches beside this (docs/performance.md). x86-64. */
 #include "buffers.h"
 #include "hand_sweep.h"
 #include "probes.h"
@@ -18,7 +18,28 @@
 
 #define PEAK_TURNS 20000
 #define FEW_BYTES (INT64_C(96) << 20) /* of panels: far more than L3 holds */
-enum { FEW_TERMS = 2048, ROUNDS_MIN = 5 };
+enum { FEW_TERMS = 2048, FEW_ROWS = 16, ROUNDS_MIN = 5 };
+
+typedef struct tiles_of_isa {
+    ffn_isa isa;
+    hand_tiles hot, few[4]; /* `few`: up to one without rows */
+} tiles_of_isa;
+
+static const tiles_of_isa isas[] = {
+    {FFN_ISA_AVX512,
+     {FFN_ISA_AVX512, 8, 2, 2},
+     {{FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 14, 2, 2}, {FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 14, 1, 1}}},
+    {FFN_ISA_AVX2,
+     {FFN_ISA_AVX2, 6, 1, 1},
+     {{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}, {FFN_ISA_AVX2, 6, 1, 4}}},
+};
+
+static const tiles_of_isa *isa_here(void) {
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
+        if (ffn_isa_supported(isas[i].isa) && hand_tile_of(isas[i].isa, 1, 1, HAND_NO_FETCH))
+            return &isas[i];
+    return NULL;
+}
 
 static void sweep_call(void *self) {
     hand_sweep_run(self);
@@ -42,57 +63,62 @@ static double flops_of(const hand_sweep *s) {
     return 2.0 * (double)(s->rows * s->terms * s->count * HAND_PANEL);
 }
 
-/* Panels of a whole sum from L1 and from L2, six rows, 1 and 11 tiles over each panel. */
-static void hot(const bench_probes *probes, float *x, float *y, const char *panels, double seconds) {
+/* Panels of a whole sum from L1 and from L2, one tile. */
+static void hot(const bench_probes *probes, const hand_tiles *tiles, float *x, float *y, const char *panels,
+                double seconds) {
     static const struct {
         const char *name;
-        int64_t terms, panels;
+        int64_t terms, panels; /* 1: those of one tile */
     } cases[] = {{"L1, 256 terms", 256, 1}, {"L2, 256 terms", 256, 16}, {"L2, 768 terms", 768, 6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hand_sweep s = {.x = x,
+        hand_sweep s = {.tiles = *tiles,
+                        .x = x,
                         .y = y,
-                        .ldy = HAND_PANEL,
+                        .ldy = HAND_STREAMS * HAND_PANEL,
                         .y_stays = true,
                         .panels = panels,
                         .stride = cases[i].terms * HAND_LINE,
-                        .count = cases[i].panels,
-                        .rows = HAND_ROWS,
+                        .count = cases[i].panels > 1 ? cases[i].panels : tiles->panels,
+                        .rows = tiles->rows,
                         .terms = cases[i].terms,
-                        .chunk = cases[i].terms,
-                        .streams = 1};
+                        .chunk = cases[i].terms};
         bench_contender both[] = {{.call = peak_call, .self = (void *)(uintptr_t)probes},
                                   {.call = sweep_call, .self = &s}};
         bench_rounds(both, 2, BENCH_CLOCK_THREAD, ROUNDS_MIN, seconds);
         const double peak = probes->peak.flops * PEAK_TURNS / both[0].ms_min, reached = flops_of(&s) / both[1].ms_min;
-        printf("six rows, one panel at a time, %-14s %5.1f GFLOP/s of %5.1f: %.1f %%\n", cases[i].name, reached * 1e-6,
-               peak * 1e-6, 100 * reached / peak);
+        printf("%d rows by %d panels, %-14s %5.1f GFLOP/s of %5.1f: %.1f %%\n", tiles->rows, tiles->panels,
+               cases[i].name, reached * 1e-6, peak * 1e-6, 100 * reached / peak);
     }
 }
 
-static void few_rows(const bench_probes *probes, float *x, float *y, const char *panels, double seconds) {
-    static const int cases[] = {2, 3, 4, 5, 6, 8, 10, 12, 16};
-    static const int streams[] = {1, 2, 4}, chunks[] = {32, 64, 128, 256, FEW_TERMS};
-    enum { STREAMS = 3, CHUNKS = 5, VARIANTS = 2 * STREAMS * CHUNKS };
+static void few_rows(const bench_probes *probes, const hand_tiles tiles[4], float *x, float *y, const char *panels,
+                     double seconds) {
+    static const int cases[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, FEW_ROWS};
+    static const int chunks[] = {32, 64, 128, 256, FEW_TERMS};
+    enum { TILES = 4, CHUNKS = 5, VARIANTS = 2 * TILES * CHUNKS };
     const int64_t panel_bytes = (int64_t)FEW_TERMS * HAND_LINE;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static hand_sweep sweeps[VARIANTS];
         static bench_contender all[VARIANTS + 9];
         static reader readers[8];
         int count = 0, best = 0;
-        for (int v = 0; v < VARIANTS; v++, count++) {
-            sweeps[v] = (hand_sweep){.x = x,
-                                     .y = y,
-                                     .ldy = HAND_STREAMS * HAND_PANEL,
-                                     .y_stays = true,
-                                     .panels = panels,
-                                     .stride = panel_bytes,
-                                     .count = FEW_BYTES / panel_bytes,
-                                     .rows = cases[i],
-                                     .terms = FEW_TERMS,
-                                     .chunk = chunks[v / 2 / STREAMS],
-                                     .streams = streams[v / 2 % STREAMS],
-                                     .fetch = v % 2 == 1};
-            all[count] = (bench_contender){.call = sweep_call, .self = &sweeps[v]};
+        for (int v = 0; v < VARIANTS; v++) {
+            if (!tiles[v / 2 % TILES].rows)
+                continue;
+            sweeps[count] = (hand_sweep){.tiles = tiles[v / 2 % TILES],
+                                         .x = x,
+                                         .y = y,
+                                         .ldy = HAND_STREAMS * HAND_PANEL,
+                                         .y_stays = true,
+                                         .panels = panels,
+                                         .stride = panel_bytes,
+                                         .count = FEW_BYTES / panel_bytes,
+                                         .rows = cases[i],
+                                         .terms = FEW_TERMS,
+                                         .chunk = chunks[v / 2 / TILES],
+                                         .ahead = v % 2 ? HAND_INTO_L1 : HAND_NOTHING};
+            all[count] = (bench_contender){.call = sweep_call, .self = &sweeps[count]};
+            count++;
         }
         all[count++] = (bench_contender){.call = peak_call, .self = (void *)(uintptr_t)probes};
         const int peak_place = count - 1;
@@ -104,35 +130,36 @@ static void few_rows(const bench_probes *probes, float *x, float *y, const char 
         double read_ms = INFINITY;
         for (int r = peak_place + 1; r < count; r++)
             read_ms = fmin(read_ms, all[r].ms_min);
-        for (int v = 1; v < VARIANTS; v++)
+        for (int v = 1; v < peak_place; v++)
             best = all[v].ms_min < all[best].ms_min ? v : best;
         const hand_sweep *s = &sweeps[best];
         const double peak = probes->peak.flops * PEAK_TURNS / all[peak_place].ms_min;
         const double roof_ms = fmax(read_ms, flops_of(s) / peak);
         printf(
             "%2d rows, weights from memory: %4.1f %% of the roof, medians %4.1f %% (%.1f GB/s of %.1f, %.1f GFLOP/s of "
-            "%.1f; chunks of %lld terms, %d panels side by side, %s)\n",
+            "%.1f; tiles of %d rows by %d panels, chunks of %lld terms, %d panels side by side, %s)\n",
             cases[i], 100 * roof_ms / all[best].ms_min, 100 * roof_ms / all[best].ms_median,
             (double)FEW_BYTES / all[best].ms_min * 1e-6, (double)FEW_BYTES / read_ms * 1e-6,
-            flops_of(s) / all[best].ms_min * 1e-6, peak * 1e-6, (long long)s->chunk, s->streams,
-            s->fetch ? "the next ones prefetched" : "no prefetch");
+            flops_of(s) / all[best].ms_min * 1e-6, peak * 1e-6, s->tiles.rows, s->tiles.panels, (long long)s->chunk,
+            s->tiles.group, s->ahead ? "the next ones prefetched" : "no prefetch");
     }
 }
 
 int main(int argc, char **argv) {
-    const bench_probes *probes = bench_probes_of(FFN_ISA_AVX2);
+    const tiles_of_isa *of = isa_here();
+    const bench_probes *probes = of ? bench_probes_of(of->isa) : NULL;
     const double seconds = argc > 1 ? atof(argv[1]) : 2;
-    float *x = bench_alloc((size_t)16 * FEW_TERMS * sizeof(float)),
-          *y = bench_alloc((size_t)16 * HAND_STREAMS * HAND_LINE);
+    float *x = bench_alloc((size_t)FEW_ROWS * FEW_TERMS * sizeof(float)),
+          *y = bench_alloc((size_t)FEW_ROWS * HAND_STREAMS * HAND_LINE);
     char *panels = bench_alloc((size_t)FEW_BYTES + (1 << 20));
-    if (!probes || !hand_tile_of(1, 0) || !x || !y || !panels) {
-        puts(probes ? "bench_limits: no memory" : "bench_limits: no AVX2 and FMA here");
+    if (!probes || !x || !y || !panels) {
+        puts(probes ? "bench_limits: no memory" : "bench_limits: neither AVX2 nor AVX-512 here");
         return probes ? 1 : 0;
     }
-    bench_fill(x, 16 * FEW_TERMS, 1, 1);
+    bench_fill(x, FEW_ROWS * FEW_TERMS, 1, 1);
     bench_fill((float *)(void *)panels, FEW_BYTES / (int64_t)sizeof(float), 1, 2);
-    hot(probes, x, y, panels, seconds);
-    few_rows(probes, x, y, panels, seconds);
+    hot(probes, &of->hot, x, y, panels, seconds);
+    few_rows(probes, of->few, x, y, panels, seconds);
     bench_free(x);
     bench_free(y);
     bench_free(panels);
