@@ -22,6 +22,8 @@ typedef struct sweep {
     LLVMTypeRef tile_type; /* of every tile's function */
     int32_t tile_parameters;
     bool several_widths;
+    bool row_by_row;              /* panels may be left over that 1x1 takes */
+    LLVMValueRef heights, counts; /* tables, by rows left */
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;  /* where the current row tile prefetches in the next first panel */
     LLVMValueRef part;  /* floats of each next panel that one panel of a row tile fetches */
@@ -29,37 +31,59 @@ typedef struct sweep {
     LLVMValueRef frame; /* what tiles are given in memory */
 } sweep;
 
-/* A table of the next height for every number of rows left below two tiles. */
-static LLVMValueRef height_table(ir *g, const stage *s, const ffn_plan *plan) {
-    LLVMValueRef heights[2 * PLAN_MR_MAX];
-    int32_t count = 2 * plan->tiles[0].mr;
+/* A table with a number for every number of rows left below two tiles. */
+static LLVMValueRef table_of(ir *g, const stage *s, const char *what, const int32_t *numbers, int32_t count) {
+    LLVMValueRef entries[2 * PLAN_MR_MAX];
     for (int32_t r = 0; r < count; r++)
-        heights[r] = LLVMConstInt(g->i8, r == 0 ? 1 : (unsigned long long)plan_next_height(plan, r), 0);
+        entries[r] = LLVMConstInt(g->i8, (unsigned long long)numbers[r], 0);
     char name[64];
-    snprintf(name, sizeof name, "%sheights", s->name);
+    snprintf(name, sizeof name, "%s%s", s->name, what);
     LLVMValueRef table = LLVMAddGlobal(g->module, LLVMArrayType(g->i8, (unsigned)count), name);
-    LLVMSetInitializer(table, LLVMConstArray(g->i8, heights, (unsigned)count));
+    LLVMSetInitializer(table, LLVMConstArray(g->i8, entries, (unsigned)count));
     LLVMSetGlobalConstant(table, 1);
     LLVMSetLinkage(table, LLVMInternalLinkage);
     return table;
 }
 
-static LLVMValueRef next_height(ir *g, LLVMValueRef table, const ffn_plan *plan, LLVMValueRef left) {
-    int64_t tallest = plan->tiles[0].mr;
-    LLVMValueRef short_of_two = ir_less(g, left, ir_int(g, 2 * tallest));
-    LLVMValueRef index = ir_select(g, short_of_two, left, ir_int(g, 0));
+/* The height of the next row tile, and how many row tiles there are, by rows left. */
+static void make_tables(sweep *w) {
+    int32_t heights[2 * PLAN_MR_MAX] = {1}, counts[2 * PLAN_MR_MAX] = {1}, count = 2 * w->plan->tiles[0].mr;
+    for (int32_t r = 1; r < count; r++) {
+        heights[r] = plan_next_height(w->plan, r);
+        counts[r] = 1 + (r > heights[r] ? counts[r - heights[r]] : 0);
+    }
+    w->heights = table_of(w->g, w->stage, "heights", heights, count);
+    w->counts = table_of(w->g, w->stage, "counts", counts, count);
+}
+
+static LLVMValueRef entry_of(ir *g, LLVMValueRef table, LLVMValueRef rows, LLVMValueRef there, LLVMValueRef beyond) {
+    LLVMValueRef index = ir_select(g, there, rows, ir_int(g, 0));
     LLVMValueRef entry = LLVMBuildInBoundsGEP2(g->builder, g->i8, table, &index, 1, "");
-    LLVMValueRef height = LLVMBuildZExt(g->builder, ir_load(g, g->i8, entry, 1), g->i64, "");
-    return ir_select(g, short_of_two, height, ir_int(g, tallest));
+    LLVMValueRef number = LLVMBuildZExt(g->builder, ir_load(g, g->i8, entry, 1), g->i64, "");
+    return ir_select(g, there, number, beyond);
+}
+
+static LLVMValueRef next_height(const sweep *w, LLVMValueRef left) {
+    ir *g = w->g;
+    LLVMValueRef tallest = ir_int(g, w->plan->tiles[0].mr);
+    return entry_of(g, w->heights, left, ir_less(g, left, ir_int(g, 2 * (int64_t)w->plan->tiles[0].mr)), tallest);
+}
+
+/* Of many rows, nearly. */
+static LLVMValueRef row_tiles(const sweep *w) {
+    ir *g = w->g;
+    const int32_t tallest = w->plan->tiles[0].mr;
+    LLVMValueRef rows = w->p[SWEEP_ROWS], few = ir_less(g, rows, ir_int(g, 2 * (int64_t)tallest));
+    return entry_of(g, w->counts, rows, few, ir_ceil_div(g, rows, tallest));
 }
 
 /* The tile that runs, as it is known while the kernel runs: one place to call from serves all of them, where a place
  * for each would be half of the kernel's control. */
 typedef struct chosen_tile {
-    LLVMValueRef function, panels, chains_at_once;
+    LLVMValueRef function, rows, panels, chains_at_once;
 } chosen_tile;
 
-/* The widest tile of `mr` rows and at most `left` panels. */
+/* The widest tile of `mr` rows and at most `left` panels; 1x1 where there is none. */
 static chosen_tile choose_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef left) {
     ir *g = w->g;
     chosen_tile best = {.function = NULL};
@@ -67,15 +91,17 @@ static chosen_tile choose_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef lef
         ffn_tile tile = w->plan->tiles[i];
         if (!w->tiles[i])
             continue;
-        LLVMValueRef panels = ir_int(g, tile.panels), at_once = ir_int(g, w->chains_at_once[i]);
+        LLVMValueRef rows = ir_int(g, tile.mr), panels = ir_int(g, tile.panels),
+                     at_once = ir_int(g, w->chains_at_once[i]);
         if (!best.function) {
-            best = (chosen_tile){w->tiles[i], panels, at_once};
+            best = (chosen_tile){w->tiles[i], rows, panels, at_once};
             continue;
         }
-        LLVMValueRef fits = ir_equal(g, mr, ir_int(g, tile.mr));
+        LLVMValueRef fits = ir_equal(g, mr, rows);
         if (tile.panels > 1)
             fits = LLVMBuildAnd(g->builder, fits, ir_less(g, ir_int(g, tile.panels - 1), left), "");
         best.function = ir_select(g, fits, w->tiles[i], best.function);
+        best.rows = ir_select(g, fits, rows, best.rows);
         best.panels = ir_select(g, fits, panels, best.panels);
         best.chains_at_once = ir_select(g, fits, at_once, best.chains_at_once);
     }
@@ -114,9 +140,10 @@ static void tile_calls(const sweep *w, const chosen_tile *tile, LLVMValueRef a, 
     ir_loop_end(g, &chain);
 }
 
-/* Panels from `begin` on, while the tile fits; where it does not any more. */
-static LLVMValueRef panel_loop(const sweep *w, const chosen_tile *tile, LLVMValueRef begin, LLVMValueRef a,
-                               LLVMValueRef c, LLVMValueRef init) {
+/* Panels from `begin` on, while the tile fits; where it does not any more. The tile has `mr` rows, or less where panels
+ * are left over: then it takes them row by row. */
+static LLVMValueRef panel_loop(const sweep *w, const chosen_tile *tile, LLVMValueRef mr, LLVMValueRef begin,
+                               LLVMValueRef a, LLVMValueRef c, LLVMValueRef init) {
     ir *g = w->g;
     LLVMValueRef last = ir_sub(g, tile->panels, ir_int(g, 1));
     ir_loop panel = ir_loop_begin(g, begin, ir_sub(g, w->p[SWEEP_PANELS], last), tile->panels, "panel");
@@ -124,7 +151,16 @@ static LLVMValueRef panel_loop(const sweep *w, const chosen_tile *tile, LLVMValu
     LLVMValueRef b = ir_at(g, w->p[SWEEP_B], ir_mul(g, panel.i, w->p[SWEEP_STRIDE]));
     LLVMValueRef out = ir_at(g, c, column), start = ir_at(g, init, column), soon = ir_at(g, w->soon, column);
     LLVMValueRef next = ir_at(g, w->next, ir_mul(g, panel.i, w->part));
-    tile_calls(w, tile, a, b, out, start, soon, next);
+    if (w->row_by_row) {
+        ir_loop row = ir_loop_begin(g, ir_int(g, 0), mr, tile->rows, "part");
+        LLVMValueRef ldc = ir_add(g, w->p[SWEEP_LDC], w->p[SWEEP_SLANT_C]);
+        LLVMValueRef ldi = ir_add(g, w->p[SWEEP_LDI], w->p[SWEEP_SLANT_INIT]);
+        tile_calls(w, tile, ir_at(g, a, ir_mul(g, row.i, w->p[SWEEP_LDA])), b, ir_at(g, out, ir_mul(g, row.i, ldc)),
+                   ir_at(g, start, ir_mul(g, row.i, ldi)), soon, next);
+        ir_loop_end(g, &row);
+    } else {
+        tile_calls(w, tile, a, b, out, start, soon, next);
+    }
     ir_loop_end(g, &panel);
     return panel.i;
 }
@@ -136,12 +172,12 @@ static void row_tile(const sweep *w, LLVMValueRef mr, LLVMValueRef a, LLVMValueR
     LLVMValueRef begin = ir_int(g, 0), panels = w->p[SWEEP_PANELS];
     if (!w->several_widths) {
         chosen_tile tile = choose_tile(w, mr, panels);
-        panel_loop(w, &tile, begin, a, c, init);
+        panel_loop(w, &tile, mr, begin, a, c, init);
         return;
     }
     ir_loop width = ir_loop_begin(g, begin, panels, begin, "width");
     chosen_tile tile = choose_tile(w, mr, ir_sub(g, panels, width.i));
-    width.step = ir_sub(g, panel_loop(w, &tile, width.i, a, c, init), width.i);
+    width.step = ir_sub(g, panel_loop(w, &tile, mr, width.i, a, c, init), width.i);
     ir_loop_end(g, &width);
 }
 
@@ -165,11 +201,11 @@ static LLVMValueRef share(ir *g, LLVMValueRef whole, LLVMValueRef parts) {
 }
 
 /* The row tiles of the block over the terms that w->p says. `after` is the C of what runs when they are done. */
-static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
+static void sweep_rows(sweep *w, LLVMValueRef after) {
     ir *g = w->g;
     const ffn_plan *plan = w->plan;
-    /* Each panel of each of the about rows / mr row tiles fetches an equal part of all the next panels. */
-    LLVMValueRef parts = ir_mul(g, ir_ceil_div(g, w->p[SWEEP_ROWS], plan->tiles[0].mr), ir_int(g, plan_group(plan)));
+    /* Each panel of each of the row tiles fetches an equal part of all the next panels. */
+    LLVMValueRef parts = ir_mul(g, row_tiles(w), ir_int(g, plan_group(plan)));
     w->part = share(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
     set_word(w, TILE_NEXT_STEP, share(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts));
     set_word(w, TILE_LDI, ir_add(g, w->p[SWEEP_LDI], w->p[SWEEP_SLANT_INIT]));
@@ -185,7 +221,7 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     LLVMPositionBuilderAtEnd(g->builder, body);
     LLVMValueRef fetched = ir_mul(g, ir_mul(g, index, ir_int(g, plan_group(plan))), w->part);
     w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
-    LLVMValueRef mr = next_height(g, table, plan, ir_sub(g, w->p[SWEEP_ROWS], row));
+    LLVMValueRef mr = next_height(w, ir_sub(g, w->p[SWEEP_ROWS], row));
     LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
     w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])), after);
     LLVMValueRef a = ir_at(g, w->p[SWEEP_A], ir_mul(g, row, w->p[SWEEP_LDA]));
@@ -200,29 +236,43 @@ static void sweep_rows(sweep *w, LLVMValueRef table, LLVMValueRef after) {
     LLVMPositionBuilderAtEnd(g->builder, done);
 }
 
+/* Whether one tile takes all rows of the block and all panels of a group. */
+static LLVMValueRef is_one_tile(const sweep *w) {
+    ir *g = w->g;
+    LLVMValueRef is = LLVMConstInt(LLVMInt1TypeInContext(g->context), 0, 0);
+    for (int32_t i = 0; i < w->plan->tile_count; i++)
+        if (w->tiles[i] && w->plan->tiles[i].panels == plan_group(w->plan))
+            is = LLVMBuildOr(g->builder, is, ir_equal(g, w->p[SWEEP_ROWS], ir_int(g, w->plan->tiles[i].mr)), "");
+    return is;
+}
+
 /* One chunk of terms after the other: the panels of a chunk stay in L1 from one row tile to the next, and what is
- * prefetched goes on where the panels do. */
-static void sweep_chunks(sweep *w, LLVMValueRef table, LLVMValueRef after) {
+ * prefetched goes on where the panels do. One tile alone has nothing to keep: it takes all terms at once, a chunk
+ * ahead of itself, up to the last chunk, which has the next group to fetch. */
+static void sweep_chunks(sweep *w, LLVMValueRef after) {
     ir *g = w->g;
     LLVMValueRef whole[SWEEP_PARAMETERS], chunk = ir_int(g, w->chunk), line = ir_int(g, FFN_PANEL);
     memcpy(whole, w->p, sizeof whole);
+    LLVMValueRef one_tile = is_one_tile(w);
     ir_loop k = ir_loop_begin(g, ir_int(g, 0), whole[SWEEP_K], chunk, "chunk");
     LLVMValueRef left = ir_sub(g, whole[SWEEP_K], k.i), first = ir_equal(g, k.i, ir_int(g, 0));
     LLVMValueRef last = ir_less(g, left, ir_int(g, w->chunk + 1));
+    LLVMValueRef terms = ir_select(g, last, left, ir_select(g, one_tile, ir_sub(g, left, chunk), chunk));
     w->p[SWEEP_A] = ir_at(g, whole[SWEEP_A], k.i);
     w->p[SWEEP_B] = ir_at(g, whole[SWEEP_B], ir_mul(g, k.i, line));
     w->p[SWEEP_INIT] = ir_select(g, first, whole[SWEEP_INIT], whole[SWEEP_C]);
     w->p[SWEEP_LDI] = ir_select(g, first, whole[SWEEP_LDI], whole[SWEEP_LDC]);
     w->p[SWEEP_SLANT_INIT] = ir_select(g, first, whole[SWEEP_SLANT_INIT], whole[SWEEP_SLANT_C]);
-    w->p[SWEEP_K] = ir_min(g, chunk, left);
+    w->p[SWEEP_K] = terms;
     w->p[SWEEP_NEXT] = ir_select(g, last, whole[SWEEP_NEXT], ir_at_const(g, w->p[SWEEP_B], w->chunk * FFN_PANEL));
-    sweep_rows(w, table, ir_select(g, last, after, whole[SWEEP_C]));
+    sweep_rows(w, ir_select(g, last, after, whole[SWEEP_C]));
+    k.step = terms;
     ir_loop_end(g, &k);
 }
 
 static LLVMValueRef build_sweep(sweep *w, const stage *s) {
     ir *g = w->g;
-    LLVMValueRef table = height_table(g, s, w->plan);
+    make_tables(w);
     char name[64];
     snprintf(name, sizeof name, "%ssweep", s->name);
     LLVMValueRef function = stage_sweep_function(g, name, w->p);
@@ -234,9 +284,9 @@ static LLVMValueRef build_sweep(sweep *w, const stage *s) {
     set_word(w, TILE_LAST, w->p[SWEEP_LAST]);
     LLVMValueRef next_group = ir_at(g, w->p[SWEEP_C], ir_mul(g, w->p[SWEEP_PANELS], ir_int(g, FFN_PANEL)));
     if (w->chunk)
-        sweep_chunks(w, table, next_group);
+        sweep_chunks(w, next_group);
     else
-        sweep_rows(w, table, next_group);
+        sweep_rows(w, next_group);
     ir_return(g);
     return function;
 }
@@ -298,6 +348,7 @@ static LLVMValueRef stage_build(ir *g, const stage *s, const ffn_plan *plan, int
             .told = told,
         };
         w.several_widths = w.several_widths || tile.panels > 1;
+        w.row_by_row = w.row_by_row || (tile.panels > 1 && !plan_has_tile(plan, tile.mr, 1));
         char name[64];
         snprintf(name, sizeof name, "%stile_%dx%d", s->name, tile.mr, tile.panels);
         w.tiles[i] = tile_function(g, name, &shape);

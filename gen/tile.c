@@ -12,6 +12,7 @@
 #define ROWS_MAX 16
 #define VECTORS_MAX 32 /* PLAN_PANELS_MAX panels of four vectors each */
 #define CHAINS_MAX 4
+#define FULL 23 /* accumulators that leave few registers for anything else */
 #define PER_POINTER 3
 #define POINTERS_MAX (ROWS_MAX / PER_POINTER + 1)
 #define CARRIED_MAX (CHAINS_MAX * ROWS_MAX * VECTORS_MAX + 3 * POINTERS_MAX)
@@ -71,6 +72,8 @@ static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int
     /* The operand with fewer vectors stays in registers, the other streams past it. */
     LLVMValueRef a[ROWS_MAX], bv[VECTORS_MAX];
     bool wide = s->mr < t->vectors;
+    if (held(s) * s->mr * t->vectors > FULL)
+        ir_pin_loads(g); /* or those of the next term come in while there is no register for them */
     for (int32_t r = 0; r < s->mr; r++)
         a[r] = wide ? ir_broadcast(g, ir_at_const(g, row_of(t, at, r), term)) : NULL;
     for (int32_t v = 0; v < t->vectors; v++) {

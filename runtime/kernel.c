@@ -19,7 +19,7 @@ static ffn_status plan_classes(ffn_context *context, ffn_kernel *kernel, ffn_dia
     size_t bytes = fallback_scratch_bytes(spec);
     for (int c = 0; c < FFN_N_CLASSES; ++c) {
         plan_choice choice;
-        kernel->planned_panels[c] = 1;
+        kernel->planned_panels[c] = kernel->planned_unit[c] = 1;
         const ffn_status status = context_plan(context, spec, context->isa, (ffn_n_class)c, &choice, NULL);
         if (status == FFN_OUT_OF_MEMORY) {
             return diag_fail(diag, status, "kernel: no memory to plan it");
@@ -28,6 +28,7 @@ static ffn_status plan_classes(ffn_context *context, ffn_kernel *kernel, ffn_dia
             size_t need = (size_t)plan_scratch_bytes(spec, &choice.plan);
             bytes = need > bytes ? need : bytes;
             kernel->planned_panels[c] = plan_group(&choice.plan);
+            kernel->planned_unit[c] = plan_unit(&choice.plan);
         }
     }
     kernel->planned_scratch_bytes = bytes;

@@ -27,6 +27,7 @@ struct ffn_kernel {
     kernel_shape shape;
     size_t planned_scratch_bytes;
     int32_t planned_panels[FFN_N_CLASSES]; /* of the widest tile; 1 where no code is planned */
+    int32_t planned_unit[FFN_N_CLASSES];   /* plan_unit; 1 likewise */
     _Atomic size_t scratch_bytes;          /* grows only when an image is loaded that needs more than was planned */
     _Atomic(kernel_slot *) serving[FFN_N_CLASSES];
     _Atomic(kernel_slot *) own[FFN_N_CLASSES]; /* code of the class itself */

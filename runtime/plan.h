@@ -41,6 +41,12 @@ int32_t plan_next_height(const ffn_plan *plan, int64_t rows);
 /* Panels that pass through the row tiles together: at least as many as the widest tile has. */
 int32_t plan_group(const ffn_plan *plan);
 
+bool plan_has_tile(const ffn_plan *plan, int32_t mr, int32_t panels);
+
+/* Panels that are best dealt out together: of the widest tile that has no one-panel tile of its height beside it. What
+ * is left over of its panels, 1x1 takes row by row. */
+int32_t plan_unit(const ffn_plan *plan);
+
 /* The plan's chunk where a stage of so many chains and terms has several; else 0. */
 int64_t plan_chunk(const ffn_plan *plan, int32_t chains, int64_t terms);
 /* True if kernels of this plan may look for zeros in h (gen/sparse.h): few rows, and one chain in the contract stage.

@@ -50,6 +50,8 @@ static const double cold_y_cycles = 40, cold_y_cycles_l3 = 15;
 static const double copied_bytes_a_cycle = 2.5; /* x into scratch, from wherever it is */
 enum { L2_LINE = 64, FEW_ROWS = 4, BATCH_ROWS = 16, LAYERS = 6 };
 enum { SETS_MOST_L1 = 8, SETS_MOST_L2 = 3 }; /* rows in one set that do no harm */
+/* Bytes of a way: of L1 a page, for it is looked up before the address is translated, whatever its size. */
+enum { L1_WAY = 4096, L2_WAYS = 8 };
 
 /* Rates that were not measured: those of a server's core of these years. */
 static const double usual_ghz = 3, usual_l3_gbs = 60, usual_memory_gbs = 20;
@@ -150,9 +152,7 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
 
 /* Rows that lie a multiple of a few KiB apart meet in few sets of a cache: whether more than `most` of these meet in
  * one. */
-static bool meet(const costs *c, int64_t cache_bytes, int64_t most) {
-    enum { WAYS = 8 };
-    const int64_t way = cache_bytes >= WAYS ? cache_bytes / WAYS : 1;
+static bool meet(const costs *c, int64_t way, int64_t most) {
     int64_t step = c->spec->d_model * (int64_t)sizeof(float), rest = way;
     if (step % L2_LINE)
         return false;
@@ -214,8 +214,9 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     const double floats = (double)(c.rows * c.k_block + 2 * c.group * longest * FFN_PANEL) + hidden;
     const double over = floats * F32 / (l2_share * (double)machine->l2_bytes) - 1;
     c.slowdown = 1 + (c.rows <= BATCH_ROWS ? overflow_few : overflow) * fmin(fmax(over, 0), 1);
-    const double shared = meet(&c, machine->l2_bytes, SETS_MOST_L2) ? sharing : 0;
-    const double shared_x = shared > 0 ? shared : meet(&c, machine->l1_bytes, SETS_MOST_L1) ? sharing_l1 : 0;
+    const int64_t l2_way = machine->l2_bytes >= L2_WAYS ? machine->l2_bytes / L2_WAYS : 1;
+    const double shared = meet(&c, l2_way, SETS_MOST_L2) ? sharing : 0;
+    const double shared_x = shared > 0 ? shared : meet(&c, L1_WAY, SETS_MOST_L1) ? sharing_l1 : 0;
 
     const int64_t f_blocks = ceil_div(spec->d_ff, c.f_block), h_panels = ceil_div(c.f_block, FFN_PANEL);
     double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);

@@ -24,7 +24,8 @@ enum {
 };
 
 /* Tallest first. Each height that a class meets often has a tile of its own; every list ends with 1x1, so that any
- * number of rows and panels can be served. The first list of a class is the one to try first. */
+ * number of rows can be served. Beside a tile of several panels goes one of a single panel where a shape leaves some
+ * over (with_narrow_tiles). The first list of a class is the one to try first. */
 typedef struct tile_list {
     ffn_isa isa;
     unsigned classes;
@@ -34,8 +35,9 @@ typedef struct tile_list {
 } tile_list;
 
 /* clang-format off */
-#define TILES_8X2 {{8, 2}, {8, 1}, {7, 2}, {7, 1}, {6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {1, 1}}
-#define TILES_6X4 {{8, 2}, {8, 1}, {7, 2}, {7, 1}, {6, 4}, {6, 1}, {5, 4}, {5, 1}, {4, 4}, {4, 1}, {1, 1}}
+#define TILES_8X2 {{8, 2}, {7, 2}, {6, 2}, {5, 2}, {4, 2}, {1, 1}}
+#define TILES_6X4 {{8, 2}, {7, 2}, {6, 4}, {5, 4}, {4, 4}, {1, 1}}
+#define TILES_13X2 {{13, 2}, {12, 2}, {11, 2}, {10, 2}, {9, 2}, {8, 2}, {7, 2}, {6, 2}, {5, 2}, {4, 2}, {1, 1}}
 /* clang-format on */
 
 static const tile_list tile_lists[] = {
@@ -43,15 +45,15 @@ static const tile_list tile_lists[] = {
     {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
     {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 7}, {1, 1}}},
     {FFN_ISA_AVX2, N_1, 0, 0, 0, {{1, 2}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, 3, 128, {{4, 1}, {3, 1}, {2, 3}, {2, 1}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, 4, 128, {{4, 1}, {3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 3}, {2, 1}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, 6, 128, {{4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX2, N_2_4, 0, 3, 256, {{2, 3}, {2, 1}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 3, 128, {{4, 1}, {3, 1}, {2, 3}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 4, 128, {{4, 1}, {3, 2}, {2, 2}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 3}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 6, 128, {{4, 1}, {3, 2}, {2, 3}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX2, N_2_4, 0, 3, 256, {{2, 3}, {1, 6}, {1, 1}}},
     {FFN_ISA_AVX2, N_5_16, 0, 2, 256, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_5_16, 0, 2, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_5_16, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
-    {FFN_ISA_AVX2, N_5_16, 0, 4, 0, {{3, 2}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX2, N_5_16, 0, 4, 0, {{3, 2}, {2, 2}, {1, 4}, {1, 1}}},
     {FFN_ISA_AVX2, N_17_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {1, 1}}},
     {FFN_ISA_AVX2, N_17_UP, 0, 0, 0, {{4, 1}, {1, 1}}},
 
@@ -59,27 +61,28 @@ static const tile_list tile_lists[] = {
     {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 8}, {1, 1}}},
     {FFN_ISA_AVX512, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
     {FFN_ISA_AVX512, N_1, 256, 0, 0, {{1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 8}, {2, 1}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 6}, {4, 1}, {3, 6}, {3, 1}, {2, 6}, {2, 1}, {1, 6}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 0, 4, 32, {{4, 2}, {4, 1}, {3, 2}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_AVX512, N_2_4, 256, 0, 0, {{4, 3}, {4, 1}, {3, 4}, {3, 1}, {2, 6}, {2, 1}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {3, 4}, {2, 4}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 4}, {3, 4}, {2, 8}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 6}, {3, 6}, {2, 6}, {1, 6}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 0, 4, 32, {{4, 2}, {3, 2}, {2, 4}, {1, 4}, {1, 1}}},
+    {FFN_ISA_AVX512, N_2_4, 256, 0, 0, {{4, 3}, {3, 4}, {2, 6}, {1, 8}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16, 0, 2, 64, TILES_13X2},
     {FFN_ISA_AVX512, N_5_16, 0, 4, 64, TILES_6X4},
     {FFN_ISA_AVX512, N_5_16, 0, 0, 0, TILES_6X4},
     {FFN_ISA_AVX512, N_5_16, 0, 4, 64, TILES_8X2},
-    {FFN_ISA_AVX512, N_5_16, 256, 2, 64, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_5_16, 256, 2, 64, {{6, 2}, {5, 2}, {4, 2}, {3, 2}, {1, 1}}},
     {FFN_ISA_AVX512, N_17_UP, 0, 0, 0, TILES_8X2},
     {FFN_ISA_AVX512, N_17_UP, 0, 0, 0, TILES_6X4},
-    {FFN_ISA_AVX512, N_17_UP, 256, 0, 0, {{6, 2}, {6, 1}, {5, 2}, {5, 1}, {4, 2}, {4, 1}, {3, 2}, {3, 1}, {1, 1}}},
+    {FFN_ISA_AVX512, N_17_UP, 256, 0, 0, {{6, 2}, {5, 2}, {4, 2}, {3, 2}, {1, 1}}},
 
     {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 4}, {1, 1}}},
     {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 6}, {1, 1}}},
     {FFN_ISA_NEON, N_1, 0, 0, 0, {{1, 2}, {1, 1}}},
-    {FFN_ISA_NEON, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
-    {FFN_ISA_NEON, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 4}, {1, 1}}},
+    {FFN_ISA_NEON, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {1, 1}}},
+    {FFN_ISA_NEON, N_2_4, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {1, 4}, {1, 1}}},
     {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 1}}},
     {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{6, 1}, {5, 1}, {4, 1}, {3, 1}, {1, 4}, {1, 1}}},
-    {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {2, 1}, {1, 1}}},
+    {FFN_ISA_NEON, N_5_UP, 0, 0, 0, {{4, 1}, {3, 1}, {2, 2}, {1, 1}}},
 };
 enum { TILE_LISTS = sizeof tile_lists / sizeof *tile_lists };
 
@@ -90,6 +93,35 @@ static int32_t lists_of(ffn_isa isa, ffn_n_class n_class, const tile_list *lists
         if (tile_lists[i].isa == isa && tile_lists[i].classes & 1u << n_class)
             lists[count++] = &tile_lists[i];
     return count;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* Whether sweeps over panels of this shape and plan leave some over that a tile of `wide` panels cannot take. */
+static bool leaves_panels(const ffn_spec *spec, const ffn_plan *plan, int32_t wide) {
+    const int64_t expand = ceil_div(spec->d_ff, FFN_PANEL), contract = ceil_div(spec->d_model, FFN_PANEL);
+    return expand % wide || contract % wide || spec->d_model % FFN_PANEL || plan->f_block / FFN_PANEL % wide ||
+           plan_group(plan) % wide;
+}
+
+/* No tiles where there are too many. */
+static void with_narrow_tiles(const ffn_spec *spec, ffn_plan *plan) {
+    const ffn_plan wide = *plan;
+    plan->tile_count = 0;
+    for (int32_t i = 0; i < wide.tile_count; i++) {
+        const ffn_tile tile = wide.tiles[i], narrow = {tile.mr, 1};
+        const bool has = tile.panels == 1 || plan_has_tile(&wide, tile.mr, 1);
+        const int32_t more = !has && leaves_panels(spec, &wide, tile.panels) ? 2 : 1;
+        if (plan->tile_count + more > FFN_TILES_MAX) {
+            plan->tile_count = 0;
+            return;
+        }
+        plan->tiles[plan->tile_count++] = tile;
+        if (more > 1)
+            plan->tiles[plan->tile_count++] = narrow;
+    }
 }
 
 static void take_list(ffn_plan *plan, const tile_list *list) {
@@ -170,7 +202,7 @@ static const values space[AXES] = {
 
 /* Terms in a turn of the hot loop: as many as hide the counting, few enough for the registers of addresses. */
 static int32_t turn_terms(const ffn_plan *plan) {
-    static const int32_t of_avx2[] = {4, 4, 4, 8}, of_avx512[] = {2, 2, 4, 4};
+    static const int32_t of_avx2[] = {4, 4, 4, 8}, of_avx512[] = {2, 2, 2, 4};
     switch (plan->isa) {
     case FFN_ISA_AVX2:
         return of_avx2[plan->n_class];
@@ -181,14 +213,16 @@ static int32_t turn_terms(const ffn_plan *plan) {
     }
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
+/* Cuts `total` into equal blocks of at most `most`, each a multiple of `unit`: no short last block. */
+static int64_t even_block(int64_t total, int64_t most, int64_t unit) {
+    int64_t units = ceil_div(total, unit), limit = most / unit > 0 ? most / unit : 1;
+    return ceil_div(units, ceil_div(units, limit)) * unit;
 }
 
-/* Cuts `total` into equal blocks of at most `most`, each a multiple of a panel: no short last block. */
-static int64_t even_block(int64_t total, int64_t most) {
-    int64_t units = ceil_div(total, FFN_PANEL), limit = most / FFN_PANEL > 0 ? most / FFN_PANEL : 1;
-    return ceil_div(units, ceil_div(units, limit)) * FFN_PANEL;
+/* Columns of a block of hidden ones that the tallest tile takes without a rest. */
+static int64_t f_unit(const ffn_spec *spec, const ffn_plan *plan) {
+    const int64_t wide = (int64_t)plan->tiles[0].panels * FFN_PANEL;
+    return plan->tiles[0].mr > 1 && spec->d_ff % wide == 0 ? wide : FFN_PANEL;
 }
 
 static void set(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value) {
@@ -197,10 +231,10 @@ static void set(const ffn_spec *spec, ffn_plan *plan, axis which, int64_t value)
         plan->m_block = value;
         break;
     case F_BLOCK:
-        plan->f_block = even_block(spec->d_ff, value);
+        plan->f_block = even_block(spec->d_ff, value, f_unit(spec, plan));
         break;
     case K_BLOCK:
-        plan->k_block = even_block(spec->d_model, value);
+        plan->k_block = even_block(spec->d_model, value, FFN_PANEL);
         plan->k_block = plan->k_block < spec->d_model ? plan->k_block : spec->d_model;
         break;
     case UNROLL:
@@ -261,17 +295,21 @@ static bool follows_well(const ffn_plan *plan) {
 /* A tile of the grid that fetches ahead of itself leaves the next panels alone; and where nothing is prefetched for
  * them, there is nothing for chunks and groups of them to do. Where there are chunks, blocks of terms would only store
  * sums more often; chunks are cut as evenly as blocks, or a short one would be all the time there is to fetch a whole
- * one. */
+ * one. No tiles where this is no plan. */
 static ffn_plan settled(const ffn_spec *spec, const ffn_plan *from) {
     ffn_plan plan = *from;
     if (plan.ahead || (follows_well(&plan) && !plan.chunk))
         plan.prefetch = 0;
-    if (plan.prefetch == 0)
+    if (plan.prefetch == 0) {
+        if (follows_well(&plan) && plan.chunk)
+            plan.tile_count = 0; /* lists without chunks stand beside those with them, of other tiles */
         plan.chunk = plan.group = 0;
+    }
     if (plan.chunk)
         set(spec, &plan, K_BLOCK, ALL);
     if (plan.chunk && plan.chunk < spec->d_model)
-        plan.chunk = (int32_t)even_block(spec->d_model, plan.chunk);
+        plan.chunk = (int32_t)even_block(spec->d_model, plan.chunk, FFN_PANEL);
+    with_narrow_tiles(spec, &plan);
     return plan;
 }
 
@@ -372,9 +410,10 @@ bool plan_space_best(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class, con
     double least = INFINITY;
     for (int32_t list = 0; list < list_count; list++) {
         ffn_plan plan = first_plan(&shape, isa, n_class, lists[list]);
-        if (plan_check_fields(&shape, &plan, NULL) != FFN_OK)
+        const ffn_plan first = settled(&shape, &plan);
+        if (plan_check_fields(&shape, &first, NULL) != FFN_OK)
             continue;
-        double cost = class_cost(&shape, &plan, machine);
+        double cost = class_cost(&shape, &first, machine);
         descend(&shape, machine, &plan, &cost);
         if (cost < least * (1 - clearly)) {
             least = cost;
@@ -392,6 +431,7 @@ size_t plan_space_neighbours(const ffn_spec *spec, const ffn_plan *plan, ffn_pla
     for (int32_t i = 0; i < list_count; i++) {
         ffn_plan next = *plan;
         take_list(&next, lists[i]);
+        with_narrow_tiles(spec, &next);
         count = add(spec, &next, all, count, PLAN_NEIGHBOURS_MAX + 1);
     }
     for (axis i = 0; i < AXES; i++) {

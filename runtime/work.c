@@ -34,7 +34,7 @@
 #define GROUPS_TRIED 16
 
 /* Columns are dealt out in groups of panels that fill the widest tile, while that makes no piece longer than this
- * times its even share. */
+ * times its even share; else in the smallest that the tiles take without a rest. */
 #define WIDE_UNITS_COST 1.25
 
 static int64_t least(int64_t a, int64_t b) {
@@ -121,9 +121,9 @@ size_t ffn_work_scratch_bytes(const ffn_kernel *kernel, int64_t n, int64_t piece
 }
 
 /* Panels that are dealt out together; `wide` is what the widest tile takes. */
-static int64_t unit_panels(int64_t wide, int64_t panels, int64_t ranges) {
+static int64_t unit_panels(int64_t wide, int64_t smallest, int64_t panels, int64_t ranges) {
     const int64_t longest = ceil_div(ceil_div(panels, wide), ranges) * wide;
-    return (double)(longest * ranges) <= WIDE_UNITS_COST * (double)panels ? wide : 1;
+    return (double)(longest * ranges) <= WIDE_UNITS_COST * (double)panels ? wide : smallest;
 }
 
 ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t pieces_max, ffn_work *work,
@@ -143,7 +143,8 @@ ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t
     }
     const ffn_spec *spec = &kernel->shape.spec;
     const work_cut cut = cut_of(&kernel->shape, args->n, pieces_max);
-    const int64_t rows = ceil_div(args->n, cut.groups), wide = kernel->planned_panels[ffn_n_class_of(rows)];
+    const int64_t rows = ceil_div(args->n, cut.groups);
+    const ffn_n_class n_class = ffn_n_class_of(rows);
     const kernel_slot *slot = kernel_serving(kernel, rows);
     const size_t planned_bytes = kernel->planned_scratch_bytes, run_bytes = kernel_run_scratch_bytes(kernel, slot);
     work_scratch scratch;
@@ -165,7 +166,8 @@ ffn_status ffn_work_make(const ffn_kernel *kernel, const ffn_args *args, int64_t
         made.pieces[phase] = pieces_of(&cut, phase);
         if (made.phases == 2) {
             const int64_t panels = ceil_div(columns_of(spec, phase), FFN_PANEL);
-            made.unit[phase] = unit_panels(wide, panels, cut.ranges[phase]);
+            made.unit[phase] =
+                unit_panels(kernel->planned_panels[n_class], kernel->planned_unit[n_class], panels, cut.ranges[phase]);
             const int64_t ranges = least(cut.ranges[phase], ceil_div(panels, made.unit[phase]));
             made.pieces[phase] = cut.groups * ranges;
         }

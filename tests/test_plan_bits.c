@@ -9,8 +9,10 @@
 
 #define ROWS 140 /* more than the largest block of rows of the grid, and no multiple of a tile */
 
-/* Large enough that every block size of the grid is another one, small enough to run each. */
-static const char text[] = "d536-f1064-swiglu-bias";
+/* Large enough that every block size of the grid is another one, small enough to run each: one that leaves terms,
+ * columns and panels over, and one that fits. */
+static const char *const texts[] = {"d536-f1064-swiglu-bias", "d576-f1088-gelu-bias"};
+enum { TEXTS = sizeof texts / sizeof *texts };
 
 typedef struct fixture {
     ffn_spec spec;
@@ -19,7 +21,7 @@ typedef struct fixture {
     float *x, *want, *y;
 } fixture;
 
-static fixture set_up(void) {
+static fixture set_up(const char *text) {
     fixture f = {.spec = support_spec(text)};
     const size_t bytes = (size_t)(ROWS * f.spec.d_model) * sizeof(float);
     f.weights = support_random_weights(&f.spec, SUPPORT_CANCELLING, 3);
@@ -42,13 +44,15 @@ static void tear_down(fixture *f) {
 
 static void expect_bits(fixture *f, const ffn_plan *plan) {
     /* Rows of a call: of the class itself, and one of another class. */
-    static const int64_t rows[FFN_N_CLASSES][3] = {{1, 2, 0}, {4, 3, 2}, {16, 11, 5}, {ROWS, 17, 1}};
+    enum { ROWS_MOST = 12 };
+    static const int64_t rows[FFN_N_CLASSES][ROWS_MOST] = {
+        {1, 2}, {4, 3, 2}, {16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5}, {ROWS, 17, 1}};
     const int64_t d = f->spec.d_model;
     support_kernel k;
     char what[256] = "";
     ffn_plan_format(plan, what, sizeof what, NULL);
     support_kernel_build(&f->spec, plan, &k);
-    for (int i = 0; i < 3 && rows[plan->n_class][i] > 0; i++) {
+    for (int i = 0; i < ROWS_MOST && rows[plan->n_class][i] > 0; i++) {
         const int64_t n = rows[plan->n_class][i];
         support_fill_nan(f->y, n * d);
         support_kernel_run(&k, f->x, d, f->y, d, n, f->packed);
@@ -66,14 +70,16 @@ static void check_class(ffn_n_class c) {
         printf("skipped: no code is generated for this CPU\n");
         return;
     }
-    fixture f = set_up();
-    size_t count = plan_space_grid(&f.spec, isa, c, plans);
-    const ffn_plan untuned = support_kernel_plan(&f.spec, isa, c);
-    count += plan_space_neighbours(&f.spec, &untuned, plans + count);
-    for (size_t i = 0; i < count; i++)
-        expect_bits(&f, &plans[i]);
-    printf("%s %s: %zu plans\n", ffn_isa_name(isa), ffn_n_class_name(c), count);
-    tear_down(&f);
+    for (int t = 0; t < TEXTS; t++) {
+        fixture f = set_up(texts[t]);
+        size_t count = plan_space_grid(&f.spec, isa, c, plans);
+        const ffn_plan untuned = support_kernel_plan(&f.spec, isa, c);
+        count += plan_space_neighbours(&f.spec, &untuned, plans + count);
+        for (size_t i = 0; i < count; i++)
+            expect_bits(&f, &plans[i]);
+        printf("%s %s %s: %zu plans\n", texts[t], ffn_isa_name(isa), ffn_n_class_name(c), count);
+        tear_down(&f);
+    }
 }
 
 /* One test a class, so that they run side by side. */
@@ -93,10 +99,35 @@ Test(plan_bits, every_plan_for_17_rows_and_more, .timeout = 600) {
     check_class(FFN_N_17_UP);
 }
 
+/* No tile of a single panel beside those of two, and an odd number of panels in both stages. */
+Test(plan_bits, panels_left_over_go_row_by_row, .timeout = 120) {
+    static const ffn_tile tiles[] = {{4, 2}, {2, 2}, {1, 1}};
+    const ffn_isa isa = ffn_isa_best();
+    if (isa == FFN_ISA_PORTABLE) {
+        printf("skipped: no code is generated for this CPU\n");
+        return;
+    }
+    fixture f = set_up(texts[0]);
+    for (ffn_n_class c = FFN_N_2_4; c < FFN_N_CLASSES; c++)
+        for (int v = 0; v < 4; v++) {
+            ffn_plan plan = support_kernel_plan(&f.spec, isa, c);
+            const int32_t first = isa == FFN_ISA_AVX2; /* 16 registers have no room for 4x2 */
+            plan.tile_count = 3 - first;
+            for (int32_t i = 0; i < plan.tile_count; i++)
+                plan.tiles[i] = tiles[first + i];
+            plan.f_block = 23 * FFN_PANEL;
+            plan.group = v % 2 ? 4 : 0;
+            plan.chunk = v % 2 ? 64 : 0;
+            plan.hold_y = v / 2;
+            expect_bits(&f, &plan);
+        }
+    tear_down(&f);
+}
+
 /* Every list of tiles of the other ISAs, by its first plan. */
 Test(plan_bits, every_list_of_tiles_of_other_isas, .timeout = 600) {
     static ffn_plan plans[PLAN_GRID_MAX];
-    fixture f = set_up();
+    fixture f = set_up(texts[0]);
     for (ffn_isa isa = FFN_ISA_PORTABLE + 1; isa < FFN_ISA_COUNT; isa++) {
         if (isa == ffn_isa_best() || !support_isa_runs(isa)) {
             printf("%s: %s\n", ffn_isa_name(isa), isa == ffn_isa_best() ? "see the other tests" : "skipped: no code");

@@ -132,6 +132,43 @@ Test(plan_space, of_avx512_prefetches_nothing_into_l2_for_a_few_rows) {
     everywhere(check_own_prefetchers);
 }
 
+/* A tile of one panel beside a wider one is code that nothing calls, unless panels are left over. */
+static void check_narrow(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class) {
+    static ffn_plan plans[PLAN_GRID_MAX];
+    const size_t count = plan_space_grid(spec, isa, n_class, plans);
+    for (size_t p = 0; p < count; p++) {
+        const ffn_plan *plan = &plans[p];
+        const int64_t panels[] = {(spec->d_ff + FFN_PANEL - 1) / FFN_PANEL, (spec->d_model + FFN_PANEL - 1) / FFN_PANEL,
+                                  plan->f_block / FFN_PANEL, plan_group(plan), spec->d_model % FFN_PANEL ? 1 : 0};
+        for (int32_t i = 0; i + 1 < plan->tile_count; i++) {
+            const ffn_tile tile = plan->tiles[i];
+            bool left = false;
+            for (size_t k = 0; k < sizeof panels / sizeof *panels; k++)
+                left = left || panels[k] % tile.panels;
+            if (tile.mr > 1 && tile.panels > 1)
+                cr_expect_eq(plan_has_tile(plan, tile.mr, 1), left, "%s class %d: %dx%d, blocks of %lld columns",
+                             ffn_isa_name(isa), (int)n_class, tile.mr, tile.panels, (long long)plan->f_block);
+        }
+    }
+}
+
+Test(plan_space, tiles_of_one_panel_are_there_where_panels_are_left_over) {
+    everywhere(check_narrow);
+}
+
+/* The lower tile of an uneven pair waits for its own sums. */
+Test(plan_space, rows_that_cost_the_same_are_cut_evenly) {
+    static const int32_t rows[][2] = {{14, 7}, {15, 8}, {16, 8}};
+    ffn_plan plan = {.isa = FFN_ISA_AVX512, .n_class = FFN_N_5_16};
+    for (int32_t mr = 13; mr >= 4; mr--)
+        plan.tiles[plan.tile_count++] = (ffn_tile){mr, 2};
+    plan.tiles[plan.tile_count++] = (ffn_tile){1, 1};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int32_t first = plan_next_height(&plan, rows[i][0]), second = rows[i][0] - first;
+        cr_expect_eq(first > second ? first : second, rows[i][1], "%d rows are %d and the rest", rows[i][0], first);
+    }
+}
+
 static void check_model(const ffn_spec *spec, ffn_isa isa, ffn_n_class n_class) {
     static ffn_plan plans[PLAN_GRID_MAX];
     const size_t count = plan_space_grid(spec, isa, n_class, plans);

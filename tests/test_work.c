@@ -281,6 +281,49 @@ static float *work_of_half_each(const ffn_work *odd, const ffn_work *even, int64
     return odd->args.y;
 }
 
+/* A plan without one-panel tiles would take single panels row by row. */
+Test(work, columns_are_dealt_out_in_panels_that_the_tiles_take) {
+    enum { D_MODEL = 768, N = 7, THREADS = 48 };
+    const ffn_isa isa = ffn_isa_best();
+    if (isa == FFN_ISA_PORTABLE)
+        cr_skip_test("no code is generated for this CPU");
+    const ffn_spec spec = support_spec("d768-f3072-gelu");
+    support_weights *weights = support_random_weights(&spec, SUPPORT_NORMAL, 2);
+    void *packed = support_packed(&spec, &weights->weights);
+    float *x = support_aligned(N * D_MODEL * sizeof *x), *y = support_aligned(N * D_MODEL * sizeof *y);
+    ffn_machine machine;
+    ffn_plan plan;
+    ffn_machine_read(&machine);
+    cr_assert_eq(ffn_plan_make(&spec, isa, FFN_N_5_16, &machine, &plan, NULL), FFN_OK);
+    plan.tiles[0] = (ffn_tile){2, 2};
+    plan.tiles[1] = (ffn_tile){1, 1};
+    plan.tile_count = 2;
+    const ffn_options options = {.source = ffngen_source(), .verify = FFN_VERIFY_NEVER, .store = "", .plan = &plan};
+    ffn_context *context;
+    ffn_kernel *kernel;
+    ffn_diag diag = {.text = ""};
+    cr_assert_eq(ffn_context_create(&options, &context, &diag), FFN_OK, "%s", diag.text);
+    cr_assert_eq(ffn_kernel_create(context, &spec, &kernel, &diag), FFN_OK, "%s", diag.text);
+    int in_columns = 0;
+    for (int threads = 2; threads <= THREADS; threads++) {
+        ffn_work work;
+        ffn_args args = {N, x, D_MODEL, y, D_MODEL, packed, NULL, ffn_work_scratch_bytes(kernel, N, threads)};
+        args.scratch = support_aligned(args.scratch_bytes);
+        cr_assert_eq(ffn_work_make(kernel, &args, threads, &work, NULL), FFN_OK);
+        in_columns += work.phases == 2;
+        for (int phase = 0; work.phases == 2 && phase < 2; phase++)
+            cr_expect_eq(work.unit[phase] % 2, 0, "%d threads: %lld panels", threads, (long long)work.unit[phase]);
+        free(args.scratch);
+    }
+    cr_expect_gt(in_columns, 0);
+    ffn_kernel_destroy(kernel);
+    ffn_context_destroy(context);
+    support_weights_free(weights);
+    free(packed);
+    free(x);
+    free(y);
+}
+
 /* Code may be published between the calls of two threads that each make the work, though they should share one. */
 Test(work, cut_does_not_depend_on_the_code_that_serves) {
     if (ffn_isa_best() == FFN_ISA_PORTABLE)
