@@ -21,6 +21,8 @@ void bench_hand_json(const bench_row *row, struct json_line *line) {
                    {"rows", (double)r->way.rows},
                    {"hidden", (double)r->way.hidden},
                    {"terms", (double)r->way.terms},
+                   {"tile_rows", r->way.tiles.rows},
+                   {"tile_panels", r->way.tiles.panels},
                    {"chunk", (double)r->way.chunk},
                    {"streams", r->way.tiles.group}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
