@@ -101,46 +101,40 @@ static void add(const bench_hand *hand, bench_hand_way way, bench_hand_way ways[
 
 #define ALL (1 << 20)
 
-/* The tiles to be tried for few rows and for many, the chunks of many, and what a block may take of L2. */
-typedef struct hand_isa {
-    ffn_isa isa;
-    hand_tiles few[4], many[4]; /* up to one without rows */
+/* What is tried for many rows: tiles, up to one without rows, blocks, and what a block may take of L2. */
+typedef struct hand_many {
+    hand_tiles tiles[HAND_TILES_MAX];
+    int64_t rows[3], hidden[2], terms[3];
     struct {
-        int64_t rows[3], hidden[2], terms[3];
-        struct {
-            int64_t terms;
-            hand_ahead ahead;
-        } chunks[2];
-        int64_t bytes;
-    } blocks; /* of many rows */
-} hand_isa;
+        int64_t terms;
+        hand_ahead ahead;
+    } chunks[2];
+    int64_t l2_bytes;
+} hand_many;
 
-static const hand_isa isas[] = {
-    {FFN_ISA_AVX2, .few = {{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}, {FFN_ISA_AVX2, 6, 1, 4}},
-     .many = {{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}},
-     .blocks = {{36, 66, 132}, {256, 512}, {512, 1024, ALL}, {{256, HAND_INTO_L1}, {ALL, HAND_INTO_L1}}, 384 * 1024}},
-    {FFN_ISA_AVX512,
-     .few =
-         {{FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 14, 2, 2}, {FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 14, 1, 1}},
-     .many = {{FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 12, 2, 2}},
-     .blocks = {{64, 132}, {320, 512}, {256, 512, ALL}, {{128, HAND_INTO_L1}, {ALL, HAND_INTO_L2}}, 768 * 1024}},
+static const hand_many of_avx2_and_avx512[] = {
+    {{{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}},
+     {36, 66, 132},
+     {256, 512},
+     {512, 1024, ALL},
+     {{256, HAND_INTO_L1}, {ALL, HAND_INTO_L1}},
+     384 * 1024},
+    {{{FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 12, 2, 2}},
+     {64, 132},
+     {320, 512},
+     {256, 512, ALL},
+     {{128, HAND_INTO_L1}, {ALL, HAND_INTO_L2}},
+     768 * 1024},
 };
-
-static const hand_isa *isa_of(ffn_isa isa) {
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
-        if (isas[i].isa == isa && hand_tile_of(isa, 1, 1, HAND_NO_FETCH) && ffn_isa_supported(isa))
-            return &isas[i];
-    return NULL;
-}
 
 /* Few rows: a whole d_model at once; how long a chunk is and how many panels are read side by side. */
 static int ways_of_few(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
     static const int64_t chunks[] = {32, 64, 128, 256, ALL}, hidden[] = {512, ALL};
-    const hand_tiles *tiles = isa_of(hand->isa)->few;
+    const hand_tiles *tiles = hand_few_tiles(hand->isa);
     int count = 0;
     for (size_t f = 0; f < sizeof hidden / sizeof *hidden; f++)
         for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
-            for (size_t t = 0; t < 4 && tiles[t].rows; t++)
+            for (size_t t = 0; t < HAND_TILES_MAX && tiles[t].rows; t++)
                 for (hand_ahead ahead = HAND_NOTHING; ahead <= HAND_INTO_L1; ahead++)
                     add(hand, (bench_hand_way){hand->n, hidden[f], ALL, chunks[c], tiles[t], ahead}, ways, &count);
     return count;
@@ -148,21 +142,21 @@ static int ways_of_few(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
 
 /* Many rows: how large the blocks are; those are left out that L2 could not hold. */
 static int ways_of_many(const bench_hand *hand, bench_hand_way ways[WAYS_MAX]) {
-    const hand_isa *of = isa_of(hand->isa);
+    const hand_many *of = &of_avx2_and_avx512[hand->isa == FFN_ISA_AVX512];
     const int64_t d_model = hand->layer->spec.d_model, d_ff = hand->layer->spec.d_ff;
     int count = 0;
-    for (size_t m = 0; m < 3 && of->blocks.rows[m]; m++)
+    for (size_t m = 0; m < 3 && of->rows[m]; m++)
         for (size_t f = 0; f < 2; f++)
             for (size_t k = 0; k < 3; k++) {
-                const int64_t rows = of->blocks.rows[m], hidden = smaller(of->blocks.hidden[f], d_ff),
-                              terms = smaller(of->blocks.terms[k], d_model);
-                const bool again = k > 0 && terms <= of->blocks.terms[k - 1];
-                const bool large = 4 * smaller(rows, hand->n) * (terms > hidden ? terms : hidden) > of->blocks.bytes;
+                const int64_t rows = of->rows[m], hidden = smaller(of->hidden[f], d_ff),
+                              terms = smaller(of->terms[k], d_model);
+                const bool again = k > 0 && terms <= of->terms[k - 1];
+                const bool large = 4 * smaller(rows, hand->n) * (terms > hidden ? terms : hidden) > of->l2_bytes;
                 for (size_t c = 0; c < 2 && !again && (!large || (!m && !k)); c++)
-                    for (size_t t = 0; t < 4 && of->many[t].rows; t++)
+                    for (size_t t = 0; t < HAND_TILES_MAX && of->tiles[t].rows; t++)
                         add(hand,
-                            (bench_hand_way){rows, hidden, terms, of->blocks.chunks[c].terms, of->many[t],
-                                             of->blocks.chunks[c].ahead},
+                            (bench_hand_way){rows, hidden, terms, of->chunks[c].terms, of->tiles[t],
+                                             of->chunks[c].ahead},
                             ways, &count);
             }
     return count;
@@ -202,7 +196,7 @@ ffn_status bench_hand_open(bench_layer *layer, const ffn_kernel *kernel, ffn_isa
                            int64_t values_count, bench_hand *hand, ffn_diag *diag) {
     const int64_t d_model = layer->spec.d_model, d_ff = layer->spec.d_ff;
     *hand = (bench_hand){.layer = layer, .isa = isa, .n = n, .values = values, .values_count = values_count};
-    if (!isa_of(isa))
+    if (!hand_few_tiles(isa))
         return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand are of AVX2 and AVX-512 on x86-64");
     if (d_model % HAND_TURN || d_ff % HAND_TURN)
         return diag_fail(diag, FFN_UNSUPPORTED, "the loops by hand need d_model and d_ff that are multiples of %d",

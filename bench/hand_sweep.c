@@ -1,8 +1,23 @@
 /* hand_sweep.c: see hand_sweep.h */
 #include "hand_sweep.h"
 
+#include <stddef.h>
+
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+const hand_tiles *hand_few_tiles(ffn_isa isa) {
+    static const hand_tiles avx2[HAND_TILES_MAX] = {{FFN_ISA_AVX2, 6, 1, 1},
+                                                    {FFN_ISA_AVX2, 6, 1, 2},
+                                                    {FFN_ISA_AVX2, 6, 1, 4}},
+                            avx512[HAND_TILES_MAX] = {{FFN_ISA_AVX512, 8, 2, 2},
+                                                      {FFN_ISA_AVX512, 6, 4, 4},
+                                                      {FFN_ISA_AVX512, 14, 2, 2},
+                                                      {FFN_ISA_AVX512, 14, 1, 1}};
+    if (!hand_tile_of(isa, 1, 1, HAND_NO_FETCH) || !ffn_isa_supported(isa))
+        return NULL;
+    return isa == FFN_ISA_AVX2 ? avx2 : avx512;
 }
 
 /* `bytes` of each stream in a turn: as many lines as hold them. */

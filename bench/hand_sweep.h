@@ -14,6 +14,11 @@ typedef struct hand_tiles {
     int group;  /* panels of which a chunk is done before the next one; a multiple of `panels` */
 } hand_tiles;
 
+/* The tiles that are worth a try for few rows, the one with the most sums in flight first; up to one without rows, at
+ * most HAND_TILES_MAX. NULL where no loops of this ISA run here. */
+enum { HAND_TILES_MAX = 4 };
+const hand_tiles *hand_few_tiles(ffn_isa isa);
+
 /* What a sweep fetches while it works on a chunk: the next one into L1, or into L2. */
 typedef enum hand_ahead { HAND_NOTHING, HAND_INTO_L1, HAND_INTO_L2 } hand_ahead;
 

@@ -34,7 +34,6 @@ static void end(world *w) {
     fake_source_free(&w->fake);
 }
 
-/* What a child does: it must end by itself within seconds, with what `work` returns. */
 /* The allocator of AddressSanitizer (gcc 12) does not take its locks before a fork, as that of libc does: a child
  * forked while another thread allocates may wait for ever in its first allocation. */
 #ifdef __SANITIZE_ADDRESS__
@@ -50,6 +49,7 @@ enum { ALLOCATOR_FORKS = 1 };
         }                                                                                     \
     } while (0)
 
+/* What a child does: it must end by itself within seconds, with what `work` returns. */
 static int status_of_child(int (*work)(world *), world *w) {
     pid_t child = fork();
     cr_assert_geq(child, 0);

@@ -20,27 +20,6 @@
 #define FEW_BYTES (INT64_C(96) << 20) /* of panels: far more than L3 holds */
 enum { FEW_TERMS = 2048, FEW_ROWS = 16, ROUNDS_MIN = 5 };
 
-typedef struct tiles_of_isa {
-    ffn_isa isa;
-    hand_tiles hot, few[4]; /* `few`: up to one without rows */
-} tiles_of_isa;
-
-static const tiles_of_isa isas[] = {
-    {FFN_ISA_AVX512,
-     {FFN_ISA_AVX512, 8, 2, 2},
-     {{FFN_ISA_AVX512, 6, 4, 4}, {FFN_ISA_AVX512, 14, 2, 2}, {FFN_ISA_AVX512, 8, 2, 2}, {FFN_ISA_AVX512, 14, 1, 1}}},
-    {FFN_ISA_AVX2,
-     {FFN_ISA_AVX2, 6, 1, 1},
-     {{FFN_ISA_AVX2, 6, 1, 1}, {FFN_ISA_AVX2, 6, 1, 2}, {FFN_ISA_AVX2, 6, 1, 4}}},
-};
-
-static const tiles_of_isa *isa_here(void) {
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
-        if (ffn_isa_supported(isas[i].isa) && hand_tile_of(isas[i].isa, 1, 1, HAND_NO_FETCH))
-            return &isas[i];
-    return NULL;
-}
-
 static void sweep_call(void *self) {
     hand_sweep_run(self);
 }
@@ -91,11 +70,11 @@ static void hot(const bench_probes *probes, const hand_tiles *tiles, float *x, f
     }
 }
 
-static void few_rows(const bench_probes *probes, const hand_tiles tiles[4], float *x, float *y, const char *panels,
-                     double seconds) {
+static void few_rows(const bench_probes *probes, const hand_tiles tiles[HAND_TILES_MAX], float *x, float *y,
+                     const char *panels, double seconds) {
     static const int cases[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, FEW_ROWS};
     static const int chunks[] = {32, 64, 128, 256, FEW_TERMS};
-    enum { TILES = 4, CHUNKS = 5, VARIANTS = 2 * TILES * CHUNKS };
+    enum { TILES = HAND_TILES_MAX, CHUNKS = 5, VARIANTS = 2 * TILES * CHUNKS };
     const int64_t panel_bytes = (int64_t)FEW_TERMS * HAND_LINE;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static hand_sweep sweeps[VARIANTS];
@@ -146,8 +125,8 @@ static void few_rows(const bench_probes *probes, const hand_tiles tiles[4], floa
 }
 
 int main(int argc, char **argv) {
-    const tiles_of_isa *of = isa_here();
-    const bench_probes *probes = of ? bench_probes_of(of->isa) : NULL;
+    const hand_tiles *tiles = hand_few_tiles(ffn_isa_best());
+    const bench_probes *probes = tiles ? bench_probes_of(tiles->isa) : NULL;
     const double seconds = argc > 1 ? atof(argv[1]) : 2;
     float *x = bench_alloc((size_t)FEW_ROWS * FEW_TERMS * sizeof(float)),
           *y = bench_alloc((size_t)FEW_ROWS * HAND_STREAMS * HAND_LINE);
@@ -158,8 +137,8 @@ int main(int argc, char **argv) {
     }
     bench_fill(x, FEW_ROWS * FEW_TERMS, 1, 1);
     bench_fill((float *)(void *)panels, FEW_BYTES / (int64_t)sizeof(float), 1, 2);
-    hot(probes, &of->hot, x, y, panels, seconds);
-    few_rows(probes, of->few, x, y, panels, seconds);
+    hot(probes, tiles, x, y, panels, seconds);
+    few_rows(probes, tiles, x, y, panels, seconds);
     bench_free(x);
     bench_free(y);
     bench_free(panels);
