@@ -9,6 +9,11 @@ add_library(test_support STATIC ${support_sources})
 target_include_directories(test_support PUBLIC tests)
 target_link_libraries(test_support PUBLIC ffncommand PkgConfig::criterion PkgConfig::mpfr m PRIVATE ffn_flags)
 
+# GNU ld takes 1.5 s for each of these suites (the symbols of LLVM and OpenBLAS), gold 0.2 s.
+include(CheckLinkerFlag)
+check_linker_flag(C -fuse-ld=gold FFN_HAS_GOLD)
+set(test_linker $<$<BOOL:${FFN_HAS_GOLD}>:-fuse-ld=gold>)
+
 # Kernels that tests keep stay in the build folder; what the user has tuned and measured is not theirs.
 set(test_environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/config)
 if(FFN_SANITIZE MATCHES "address")
@@ -40,7 +45,7 @@ foreach(source IN LISTS test_sources)
   target_compile_definitions(${name} PRIVATE FFN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              FFN_COMMAND="$<TARGET_FILE:ffngen_command>")
   target_link_libraries(${name} PRIVATE ffn_flags test_support)
-  target_link_options(${name} PRIVATE LINKER:--as-needed) # a suite of the runtime loads neither LLVM nor OpenBLAS
+  target_link_options(${name} PRIVATE ${test_linker} LINKER:--as-needed) # a suite of the runtime loads neither LLVM nor OpenBLAS
   add_dependencies(${name} ffngen_command)
   add_test(NAME ${subject} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${subject} PROPERTIES LABELS suite TIMEOUT ${suite_timeout} ENVIRONMENT "${test_environment}")

@@ -142,16 +142,22 @@ static void refresh(tune_search *s, tune_candidate *candidate) {
     s->busy = fmax(s->busy, candidate->figures.stolen);
 }
 
-/* The reference has failed: the fastest of those left takes its place, and what was measured is put in terms of it. */
-static void replace_reference(state *of) {
-    tune_search *s = of->s;
-    s->reference = -1;
+/* The fastest that this run has timed, or -1. */
+static int fastest_ready(const tune_search *s) {
+    int fastest = -1;
     for (int i = 0; i < s->count; i++) {
         const tune_candidate *candidate = &s->candidates[i];
         if (candidate->state == TUNE_OK && candidate->ready &&
-            (s->reference < 0 || candidate->figures.ratio < s->candidates[s->reference].figures.ratio))
-            s->reference = i;
+            (fastest < 0 || candidate->figures.ratio < s->candidates[fastest].figures.ratio))
+            fastest = i;
     }
+    return fastest;
+}
+
+/* The reference has failed: the fastest of those left takes its place, and what was measured is put in terms of it. */
+static void replace_reference(state *of) {
+    tune_search *s = of->s;
+    s->reference = fastest_ready(s);
     double scale = s->reference < 0 ? 1 : s->candidates[s->reference].figures.ratio;
     for (int i = 0; i < s->reference_count; i++)
         s->reference_ms[i] *= scale;
@@ -392,6 +398,8 @@ ffn_status tune_search_run(tune_search *s, ffn_diag *diag) {
     }
     for (int i = 0; i < FINALS_MAX && s->reference >= 0 && s->best < 0 && !over(&of); i++)
         halve(&of);
+    if (s->best < 0 && !over(&of))
+        s->best = fastest_ready(s); /* no time for finals: recalled ones, not timed again, may have been all of them */
     for (int i = 0; i < s->count; i++) {
         s->failed += s->candidates[i].state < TUNE_STATES && s->candidates[i].state != TUNE_OK;
         s->tried += s->candidates[i].state < TUNE_STATES;

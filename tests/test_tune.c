@@ -366,8 +366,8 @@ Test(tune, where_nothing_can_be_timed_the_first_reason_is_told) {
     end(l);
 }
 
-Test(tune, results_of_an_earlier_run_are_not_screened_again) {
-    lab *l = begin(40, 60);
+/* Plans 0 to 29 have results of an earlier run: plan 20 the best of them, plan 4 hung. */
+static void recall(lab *l) {
     for (int i = 0; i < 30; i++) {
         tune_candidate *candidate = &l->search.candidates[i];
         candidate->recalled = true;
@@ -381,6 +381,23 @@ Test(tune, results_of_an_earlier_run_are_not_screened_again) {
                                             .ratio_low = ratio,
                                             .ratio_high = ratio};
     }
+}
+
+Test(tune, where_there_is_no_time_for_finals_the_fastest_that_was_timed_wins) {
+    lab *l = begin(40, 1);
+    recall(l);
+    l->search.candidates[20].figures.ratio = 0.7; /* the reference is worth no final beside it */
+    l->prepare_s = 0.7;                           /* the reference can be made again, and nothing else */
+    run(l);
+    cr_expect_eq(l->prepared[0], 1);
+    cr_expect_eq(l->sampled[20], 0);
+    cr_expect_eq(l->search.best, 0);
+    end(l);
+}
+
+Test(tune, results_of_an_earlier_run_are_not_screened_again) {
+    lab *l = begin(40, 60);
+    recall(l);
     l->ms[20] = 0.96;
     run(l);
     for (int i = 1; i < 30; i++)
