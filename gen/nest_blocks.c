@@ -8,6 +8,7 @@
 
 #include "activation.h"
 #include "chains.h"
+#include "interleave.h"
 #include "stages.h"
 
 /* An activation of at most this many operations is applied by the tiles, in registers. */
@@ -94,6 +95,18 @@ static void expand_matrix(nest *n, const expand_call *c, bool gate, LLVMValueRef
                    FFN_PANEL);
 }
 
+/* `terms` terms of rows, interleaved, in scratch. */
+static LLVMValueRef interleaved(nest *n, LLVMValueRef from, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef terms,
+                                LLVMValueRef scratch) {
+    LLVMValueRef to = nest_scratch(n, scratch, n->scratch.x);
+    LLVMValueRef arguments[INTERLEAVE_PARAMETERS] = {
+        [INTERLEAVE_FROM] = from, [INTERLEAVE_LD_FROM] = ld,
+        [INTERLEAVE_TO] = to,     [INTERLEAVE_LD_TO] = ir_int(n->g, n->scratch.x_stride),
+        [INTERLEAVE_ROWS] = rows, [INTERLEAVE_TERMS] = terms};
+    ir_call(n->g, n->interleave, arguments, INTERLEAVE_PARAMETERS);
+    return to;
+}
+
 /* Terms k .. k + k_count - 1 of the rows of x into scratch. */
 static void copy_x(nest *n, LLVMValueRef x, LLVMValueRef ldx, LLVMValueRef k, LLVMValueRef k_count, LLVMValueRef rows,
                    LLVMValueRef scratch) {
@@ -121,7 +134,7 @@ static void build_expand_block(nest *n) {
     LLVMTypeRef types[] = {g->pointer, g->i64, g->pointer, g->pointer, g->i64,
                            g->pointer, g->i64, g->i64,     g->i64,     g->pointer};
     n->expand_block = ir_function(g, "expand_block", g->void_type, types, 10, IR_INTERNAL);
-    if (n->cold && !n->plan->copy_x)
+    if (n->cold && (!n->plan->copy_x || plan_interleaves(n->plan)))
         ir_cold(g);
     LLVMValueRef x = ir_parameter(g, 0, "x"), ldx = ir_parameter(g, 1, "ldx"), packed = ir_parameter(g, 2, "packed");
     LLVMValueRef h = ir_parameter(g, 3, "h"), ldh = ir_parameter(g, 4, "ldh"), scratch = ir_parameter(g, 5, "scratch");
@@ -136,11 +149,14 @@ static void build_expand_block(nest *n) {
     LLVMValueRef next_k = nest_expand_weights(n, packed, n->gated, first, ir_add(g, k.i, ir_int(g, k_block)));
     LLVMValueRef after_groups = ir_select(g, last_k, after, next_k);
     LLVMValueRef k_count = ir_min(g, ir_int(g, k_block), k_left), x_block = ir_at(g, x, k.i);
-    if (n->plan->copy_x) {
+    if (plan_interleaves(n->plan)) {
+        x_block = interleaved(n, x_block, ldx, rows, k_count, scratch);
+    } else if (n->plan->copy_x) {
         copy_x(n, x, ldx, k.i, k_count, rows, scratch);
         x_block = nest_scratch(n, scratch, n->scratch.x);
-        ldx = ir_int(g, n->scratch.x_stride);
     }
+    if (n->plan->copy_x)
+        ldx = ir_int(g, n->scratch.x_stride);
     ir_loop group = ir_loop_begin(g, ir_int(g, 0), panels, ir_int(g, n->group), "group");
     LLVMValueRef column = ir_mul(g, group.i, ir_int(g, FFN_PANEL)), panel = ir_add(g, first, group.i);
     LLVMValueRef left = ir_sub(g, panels, group.i), last_group = ir_less(g, left, ir_int(g, n->group + 1));
@@ -294,6 +310,10 @@ static void build_contract_block(nest *n) {
 
     LLVMValueRef starts = ir_equal(g, f, ir_int(g, 0)), ends = ir_equal(g, ir_add(g, f, k), ir_int(g, n->spec->d_ff));
     LLVMValueRef end = ir_add(g, first, panels);
+    if (plan_interleaves(n->plan)) {
+        h = interleaved(n, h, ldh, rows, k, scratch);
+        ldh = ir_int(g, n->scratch.x_stride);
+    }
     contract_call call = {.scratch = scratch,
                           .list = nest_scratch(n, scratch, n->scratch.list),
                           .arguments = {[SWEEP_A] = h, [SWEEP_LDA] = ldh, [SWEEP_ROWS] = rows, [SWEEP_K] = k}};
@@ -365,6 +385,10 @@ static void build_contract_block(nest *n) {
 
 void nest_blocks_build(nest *n) {
     n->activate = activation_function(n->g, n->graph);
+    if (plan_interleaves(n->plan)) {
+        const row_tiles tiles = row_tiles_build(n->g, n->plan, "interleave_");
+        n->interleave = interleave_function(n->g, &tiles);
+    }
     if (n->expand.chains > 1 || n->contract.chains > 1)
         chains_build_start(n);
     build_expand_block(n);

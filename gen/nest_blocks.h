@@ -18,7 +18,7 @@ typedef struct nest {
     int64_t group; /* panels that pass through the row tiles together */
     stage expand, contract;
     sparse sparse; /* of the contract stage */
-    LLVMValueRef activate, expand_block, contract_block, start_chains;
+    LLVMValueRef activate, interleave, expand_block, contract_block, start_chains;
 } nest;
 
 /* A part of the caller's scratch. */

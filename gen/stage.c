@@ -22,60 +22,16 @@ typedef struct sweep {
     LLVMTypeRef tile_type; /* of every tile's function */
     int32_t tile_parameters;
     bool several_widths;
-    bool row_by_row;              /* panels may be left over that 1x1 takes */
-    LLVMValueRef heights, counts; /* tables, by rows left */
+    bool row_by_row; /* panels may be left over that 1x1 takes */
+    row_tiles tiling;
     LLVMValueRef p[SWEEP_PARAMETERS];
     LLVMValueRef next;  /* where the current row tile prefetches in the next first panel */
     LLVMValueRef part;  /* floats of each next panel that one panel of a row tile fetches */
     LLVMValueRef soon;  /* first C of the next row tile, or of the first one of the next group */
     LLVMValueRef frame; /* what tiles are given in memory */
+    bool interleaved;   /* rows of A as interleave.h has them */
+    LLVMValueRef term;  /* the first one of the chunk */
 } sweep;
-
-/* A table with a number for every number of rows left below two tiles. */
-static LLVMValueRef table_of(ir *g, const stage *s, const char *what, const int32_t *numbers, int32_t count) {
-    LLVMValueRef entries[2 * PLAN_MR_MAX];
-    for (int32_t r = 0; r < count; r++)
-        entries[r] = LLVMConstInt(g->i8, (unsigned long long)numbers[r], 0);
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", s->name, what);
-    LLVMValueRef table = LLVMAddGlobal(g->module, LLVMArrayType(g->i8, (unsigned)count), name);
-    LLVMSetInitializer(table, LLVMConstArray(g->i8, entries, (unsigned)count));
-    LLVMSetGlobalConstant(table, 1);
-    LLVMSetLinkage(table, LLVMInternalLinkage);
-    return table;
-}
-
-/* The height of the next row tile, and how many row tiles there are, by rows left. */
-static void make_tables(sweep *w) {
-    int32_t heights[2 * PLAN_MR_MAX] = {1}, counts[2 * PLAN_MR_MAX] = {1}, count = 2 * w->plan->tiles[0].mr;
-    for (int32_t r = 1; r < count; r++) {
-        heights[r] = plan_next_height(w->plan, r);
-        counts[r] = 1 + (r > heights[r] ? counts[r - heights[r]] : 0);
-    }
-    w->heights = table_of(w->g, w->stage, "heights", heights, count);
-    w->counts = table_of(w->g, w->stage, "counts", counts, count);
-}
-
-static LLVMValueRef entry_of(ir *g, LLVMValueRef table, LLVMValueRef rows, LLVMValueRef there, LLVMValueRef beyond) {
-    LLVMValueRef index = ir_select(g, there, rows, ir_int(g, 0));
-    LLVMValueRef entry = LLVMBuildInBoundsGEP2(g->builder, g->i8, table, &index, 1, "");
-    LLVMValueRef number = LLVMBuildZExt(g->builder, ir_load(g, g->i8, entry, 1), g->i64, "");
-    return ir_select(g, there, number, beyond);
-}
-
-static LLVMValueRef next_height(const sweep *w, LLVMValueRef left) {
-    ir *g = w->g;
-    LLVMValueRef tallest = ir_int(g, w->plan->tiles[0].mr);
-    return entry_of(g, w->heights, left, ir_less(g, left, ir_int(g, 2 * (int64_t)w->plan->tiles[0].mr)), tallest);
-}
-
-/* Of many rows, nearly. */
-static LLVMValueRef row_tiles(const sweep *w) {
-    ir *g = w->g;
-    const int32_t tallest = w->plan->tiles[0].mr;
-    LLVMValueRef rows = w->p[SWEEP_ROWS], few = ir_less(g, rows, ir_int(g, 2 * (int64_t)tallest));
-    return entry_of(g, w->counts, rows, few, ir_ceil_div(g, rows, tallest));
-}
 
 /* The tile that runs, as it is known while the kernel runs: one place to call from serves all of them, where a place
  * for each would be half of the kernel's control. */
@@ -155,7 +111,8 @@ static LLVMValueRef panel_loop(const sweep *w, const chosen_tile *tile, LLVMValu
         ir_loop row = ir_loop_begin(g, ir_int(g, 0), mr, tile->rows, "part");
         LLVMValueRef ldc = ir_add(g, w->p[SWEEP_LDC], w->p[SWEEP_SLANT_C]);
         LLVMValueRef ldi = ir_add(g, w->p[SWEEP_LDI], w->p[SWEEP_SLANT_INIT]);
-        tile_calls(w, tile, ir_at(g, a, ir_mul(g, row.i, w->p[SWEEP_LDA])), b, ir_at(g, out, ir_mul(g, row.i, ldc)),
+        LLVMValueRef part = w->interleaved ? row.i : ir_mul(g, row.i, w->p[SWEEP_LDA]);
+        tile_calls(w, tile, ir_at(g, a, part), b, ir_at(g, out, ir_mul(g, row.i, ldc)),
                    ir_at(g, start, ir_mul(g, row.i, ldi)), soon, next);
         ir_loop_end(g, &row);
     } else {
@@ -205,7 +162,7 @@ static void sweep_rows(sweep *w, LLVMValueRef after) {
     ir *g = w->g;
     const ffn_plan *plan = w->plan;
     /* Each panel of each of the row tiles fetches an equal part of all the next panels. */
-    LLVMValueRef parts = ir_mul(g, row_tiles(w), ir_int(g, plan_group(plan)));
+    LLVMValueRef parts = ir_mul(g, row_tiles_count(g, &w->tiling, w->p[SWEEP_ROWS]), ir_int(g, plan_group(plan)));
     w->part = share(g, ir_mul(g, w->p[SWEEP_K], ir_int(g, FFN_PANEL)), parts);
     set_word(w, TILE_NEXT_STEP, share(g, ir_int(g, (int64_t)w->unroll * FFN_PANEL), parts));
     set_word(w, TILE_LDI, ir_add(g, w->p[SWEEP_LDI], w->p[SWEEP_SLANT_INIT]));
@@ -221,10 +178,13 @@ static void sweep_rows(sweep *w, LLVMValueRef after) {
     LLVMPositionBuilderAtEnd(g->builder, body);
     LLVMValueRef fetched = ir_mul(g, ir_mul(g, index, ir_int(g, plan_group(plan))), w->part);
     w->next = ir_at(g, w->p[SWEEP_NEXT], fetched);
-    LLVMValueRef mr = next_height(w, ir_sub(g, w->p[SWEEP_ROWS], row));
+    LLVMValueRef mr = row_tiles_height(g, &w->tiling, ir_sub(g, w->p[SWEEP_ROWS], row));
     LLVMValueRef below = ir_add(g, row, mr), more = ir_less(g, below, w->p[SWEEP_ROWS]);
     w->soon = ir_select(g, more, ir_at(g, w->p[SWEEP_C], ir_mul(g, below, w->p[SWEEP_LDC])), after);
     LLVMValueRef a = ir_at(g, w->p[SWEEP_A], ir_mul(g, row, w->p[SWEEP_LDA]));
+    if (w->term)
+        a = ir_at(g, a, w->interleaved ? ir_mul(g, w->term, mr) : w->term);
+    set_word(w, TILE_LDA, w->interleaved ? mr : w->p[SWEEP_LDA]);
     LLVMValueRef c = ir_at(g, w->p[SWEEP_C], ir_mul(g, row, w->p[SWEEP_LDC]));
     LLVMValueRef init = ir_at(g, w->p[SWEEP_INIT], ir_mul(g, row, w->p[SWEEP_LDI]));
     row_tile(w, mr, a, c, init);
@@ -258,7 +218,7 @@ static void sweep_chunks(sweep *w, LLVMValueRef after) {
     LLVMValueRef left = ir_sub(g, whole[SWEEP_K], k.i), first = ir_equal(g, k.i, ir_int(g, 0));
     LLVMValueRef last = ir_less(g, left, ir_int(g, w->chunk + 1));
     LLVMValueRef terms = ir_select(g, last, left, ir_select(g, one_tile, ir_sub(g, left, chunk), chunk));
-    w->p[SWEEP_A] = ir_at(g, whole[SWEEP_A], k.i);
+    w->term = k.i;
     w->p[SWEEP_B] = ir_at(g, whole[SWEEP_B], ir_mul(g, k.i, line));
     w->p[SWEEP_INIT] = ir_select(g, first, whole[SWEEP_INIT], whole[SWEEP_C]);
     w->p[SWEEP_LDI] = ir_select(g, first, whole[SWEEP_LDI], whole[SWEEP_LDC]);
@@ -272,13 +232,12 @@ static void sweep_chunks(sweep *w, LLVMValueRef after) {
 
 static LLVMValueRef build_sweep(sweep *w, const stage *s) {
     ir *g = w->g;
-    make_tables(w);
+    w->tiling = row_tiles_build(g, w->plan, s->name);
     char name[64];
     snprintf(name, sizeof name, "%ssweep", s->name);
     LLVMValueRef function = stage_sweep_function(g, name, w->p);
     LLVMTypeRef words = LLVMArrayType(g->i64, TILE_PARAMETERS_MAX - TILE_PASSED);
     w->frame = LLVMBuildAlloca(g->builder, words, "frame");
-    set_word(w, TILE_LDA, w->p[SWEEP_LDA]);
     set_word(w, TILE_LDC, ir_add(g, w->p[SWEEP_LDC], w->p[SWEEP_SLANT_C]));
     set_word(w, TILE_STRIDE, w->p[SWEEP_STRIDE]);
     set_word(w, TILE_LAST, w->p[SWEEP_LAST]);
@@ -317,7 +276,12 @@ static bool whole_turns(const stage *s, int32_t unroll) {
 /* The code of a stage, or of two that differ in nothing but what is told at run time: then `s` is what they need
  * together, and `unroll` and `whole` suit both. */
 static LLVMValueRef stage_build(ir *g, const stage *s, const ffn_plan *plan, int32_t unroll, bool whole, bool told) {
-    sweep w = {.g = g, .stage = s, .plan = plan, .unroll = unroll, .chunk = plan_chunk(plan, s->chains, s->terms)};
+    sweep w = {.g = g,
+               .stage = s,
+               .plan = plan,
+               .unroll = unroll,
+               .chunk = plan_chunk(plan, s->chains, s->terms),
+               .interleaved = plan_interleaves(plan)};
     const int32_t prefetch = s->chains > 1 ? 0 : plan->prefetch, group = plan_group(plan);
     for (int32_t i = 0; i < plan->tile_count; i++) {
         ffn_tile tile = plan->tiles[i];
@@ -346,6 +310,7 @@ static LLVMValueRef stage_build(ir *g, const stage *s, const ffn_plan *plan, int
             .activation = s->activation,
             .add_zero = s->add_zero,
             .told = told,
+            .interleaved = w.interleaved,
         };
         w.several_widths = w.several_widths || tile.panels > 1;
         w.row_by_row = w.row_by_row || (tile.panels > 1 && !plan_has_tile(plan, tile.mr, 1));

@@ -6,6 +6,7 @@
 #define FFNGEN_STAGE_H
 
 #include "plan.h"
+#include "row_tiles.h"
 #include "tile.h"
 
 typedef struct stage {

@@ -57,8 +57,26 @@ static LLVMValueRef one_of(ir *g, const LLVMValueRef *of, int32_t i, LLVMValueRe
     return ir_at(g, of[i / PER_POINTER], ir_mul(g, stride, ir_int(g, i % PER_POINTER)));
 }
 
-static LLVMValueRef row_of(tile *t, const cursor *at, int32_t r) {
-    return one_of(t->g, at->a, r, t->p[TILE_LDA]);
+/* Pointers into A: one is enough where its rows are interleaved. */
+static int32_t row_pointers(const tile_shape *shape) {
+    return shape->interleaved ? 1 : pointers(shape->mr);
+}
+
+/* So many terms on in A, in floats. */
+static LLVMValueRef terms_on(const tile *t, LLVMValueRef terms) {
+    const tile_shape *s = t->shape;
+    if (!s->interleaved)
+        return terms;
+    /* The height of the row tile, which a tile of one row may take row by row. */
+    return ir_mul(t->g, terms, s->mr > 1 ? ir_int(t->g, s->mr) : t->p[TILE_LDA]);
+}
+
+/* A of row r, `term` terms on from the cursor. */
+static LLVMValueRef a_of(tile *t, const cursor *at, int32_t r, int64_t term) {
+    ir *g = t->g;
+    if (!t->shape->interleaved)
+        return ir_at_const(g, one_of(g, at->a, r, t->p[TILE_LDA]), term);
+    return ir_at_const(g, ir_at(g, at->a[0], terms_on(t, ir_int(g, term))), r);
 }
 
 static LLVMValueRef panel_of(tile *t, const cursor *at, int32_t panel) {
@@ -75,7 +93,7 @@ static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int
     if (held(s) * s->mr * t->vectors > FULL)
         ir_pin_loads(g); /* or those of the next term come in while there is no register for them */
     for (int32_t r = 0; r < s->mr; r++)
-        a[r] = wide ? ir_broadcast(g, ir_at_const(g, row_of(t, at, r), term)) : NULL;
+        a[r] = wide ? ir_broadcast(g, a_of(t, at, r, term)) : NULL;
     for (int32_t v = 0; v < t->vectors; v++) {
         if (wide && s->mr > 1)
             ir_pin_loads(g);
@@ -86,7 +104,7 @@ static void step(tile *t, accumulators acc, int32_t chain, const cursor *at, int
             acc[chain][r][v] = ir_fma(g, a[r], bv[v], acc[chain][r][v]);
     }
     for (int32_t r = 0; !wide && r < s->mr; r++) {
-        a[r] = ir_broadcast(g, ir_at_const(g, row_of(t, at, r), term));
+        a[r] = ir_broadcast(g, a_of(t, at, r, term));
         for (int32_t v = 0; v < t->vectors; v++)
             acc[chain][r][v] = ir_fma(g, a[r], bv[v], acc[chain][r][v]);
     }
@@ -109,7 +127,7 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
     int32_t count = 0;
     for (int32_t i = 0; i < pointers(s->panels); i++)
         from[count++] = &at->b[i];
-    for (int32_t i = 0; i < pointers(s->mr); i++)
+    for (int32_t i = 0; i < row_pointers(s); i++)
         from[count++] = &at->a[i];
     for (int32_t i = 0; i < pointers(at->streams); i++)
         from[count++] = &at->next[i];
@@ -137,8 +155,8 @@ static void loop(tile *t, accumulators acc, cursor *at, LLVMValueRef end, int32_
     int64_t terms = (int64_t)unroll * s->k_step;
     for (int32_t i = 0; i < pointers(s->panels); i++)
         at->b[i] = ir_at_const(g, at->b[i], terms * FFN_PANEL);
-    for (int32_t i = 0; i < pointers(s->mr); i++)
-        at->a[i] = ir_at_const(g, at->a[i], terms);
+    for (int32_t i = 0; i < row_pointers(s); i++)
+        at->a[i] = ir_at(g, at->a[i], terms_on(t, ir_int(g, terms)));
     for (int32_t i = 0; i < pointers(at->streams); i++)
         at->next[i] = ir_at(g, at->next[i], t->p[TILE_NEXT_STEP]);
     ir_hide(g, from, moved);
@@ -269,14 +287,15 @@ LLVMValueRef tile_function(ir *g, const char *name, const tile_shape *shape) {
     cursor at = {.streams = shape->prefetch ? shape->streams : 0};
     for (int32_t panel = 0; panel < shape->panels; panel += PER_POINTER)
         at.b[panel / PER_POINTER] = ir_at(g, t.p[TILE_B], ir_mul(g, ir_int(g, panel), t.p[TILE_STRIDE]));
-    for (int32_t r = 0; r < shape->mr; r += PER_POINTER)
+    for (int32_t r = 0; r / PER_POINTER < row_pointers(shape); r += PER_POINTER)
         at.a[r / PER_POINTER] = ir_at(g, t.p[TILE_A], ir_mul(g, ir_int(g, r), t.p[TILE_LDA]));
     for (int32_t p = 0; p < at.streams; p += PER_POINTER)
         at.next[p / PER_POINTER] = ir_at(g, t.p[TILE_NEXT], ir_mul(g, ir_int(g, p), t.p[TILE_STRIDE]));
     LLVMValueRef end = ir_mul(g, t.p[TILE_K], ir_int(g, shape->k_step));
     LLVMValueRef turns =
         ir_mul(g, ir_div(g, t.p[TILE_K], ir_int(g, shape->unroll)), ir_int(g, (int64_t)shape->unroll * shape->k_step));
-    LLVMValueRef last_turn = ir_at(g, t.p[TILE_A], turns), last = ir_at(g, t.p[TILE_A], end);
+    LLVMValueRef last_turn = ir_at(g, t.p[TILE_A], terms_on(&t, turns)),
+                 last = ir_at(g, t.p[TILE_A], terms_on(&t, end));
     loop(&t, acc, &at, last_turn, shape->unroll, shape->whole_turns, "hot");
     at.streams = 0;
     if (!shape->whole_turns)

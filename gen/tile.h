@@ -25,6 +25,7 @@ typedef struct tile_shape {
     bool fetch_soon;                 /* C comes from beyond the second-level cache: use TILE_SOON */
     const formula_graph *activation; /* applied in registers before the store; NULL: not */
     bool add_zero;                   /* the last addition of +0 before y is stored */
+    bool interleaved;                /* rows of A as interleave.h has them */
     bool told;                       /* both stages run this tile: TILE_LAST says whose sums these are */
 } tile_shape;
 
@@ -39,7 +40,7 @@ typedef enum tile_parameter {
     TILE_FRAME, /* the words */
     TILE_NEXT,  /* where to prefetch in the next first panel; only where it fetches (then k_step is 1) */
     TILE_PASSED,
-    TILE_LDA = TILE_PASSED, /* floats between rows of A */
+    TILE_LDA = TILE_PASSED, /* floats between rows of A; interleaved: rows of the row tile */
     TILE_LDC,               /* floats between rows of C */
     TILE_LDI,               /* floats between rows of init; 0 gives every row the bias */
     TILE_K,                 /* terms of every chain */

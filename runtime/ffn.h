@@ -200,7 +200,8 @@ typedef struct ffn_plan {
     int32_t vector_bits; /* of the vectors in use: 0: the ISA's own; 256 on AVX-512: half as wide, as many registers */
     int32_t chunk;       /* terms of a sum that all row tiles take before any takes the next ones; 0: all of a block */
     int32_t group;       /* panels that pass through the row tiles together; 0: as many as the widest tile has */
-    int32_t copy_x;      /* 1: a block of x is copied to scratch first: its rows would share sets of the caches */
+    int32_t copy_x; /* 1: a block of x is copied to scratch first, where its rows do not share sets of the caches; 2: x
+                     * and h are, in the order in which tiles read them (from 5 rows on, d_model and d_ff above 64) */
     int32_t hold_y; /* 1: sums wait slanted in y from one block of hidden columns to the next: for the same reason */
     int32_t tile_count;
     ffn_tile tiles[FFN_TILES_MAX]; /* tallest first, for one height widest first; the last is 1x1 */

@@ -138,7 +138,8 @@ void plan_scratch_of(const ffn_spec *spec, const ffn_plan *plan, plan_scratch *s
     scratch->gate_group = up == 1 && k_block >= spec->d_model;
     scratch->gate_stride = (scratch->gate_group ? plan_group(plan) * FFN_PANEL : block) + FFN_PANEL;
     scratch->sums_stride = ceil_div(plan->tiles[0].mr - 1, plan_group(plan)) * plan_group(plan) * FFN_PANEL;
-    scratch->x_stride = ceil_div(k_block, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
+    const int64_t longest = plan_interleaves(plan) && block > k_block ? block : k_block;
+    scratch->x_stride = ceil_div(longest, FFN_PANEL) * FFN_PANEL + FFN_PANEL;
     const struct {
         int64_t *offset, floats;
     } parts[] = {
@@ -224,7 +225,7 @@ ffn_status plan_check_fields(const ffn_spec *spec, const ffn_plan *plan, ffn_dia
         {"row_split", (int64_t)plan->row_split, 0, FFN_ROW_SPLITS - 1, 1},
         {"chunk", plan->chunk, 0, PLAN_CHUNK_MAX, FFN_PANEL},
         {"group", plan->group, 0, PLAN_GROUP_MAX, 1},
-        {"copy_x", plan->copy_x, 0, 1, 1},
+        {"copy_x", plan->copy_x, 0, PLAN_COPY_X_INTERLEAVED, 1},
         {"hold_y", plan->hold_y, 0, 1, 1},
         {"tile_count", plan->tile_count, 1, FFN_TILES_MAX, 1},
     };
@@ -238,6 +239,12 @@ ffn_status plan_check_fields(const ffn_spec *spec, const ffn_plan *plan, ffn_dia
             diag, FFN_BAD_ARGUMENT,
             "plan: vector_bits %d: it must be 0, or 256 on an ISA whose vectors are wider; those of %s have %d",
             plan->vector_bits, isa->name, isa->lanes * F32_BITS);
+    if (plan_interleaves(plan) &&
+        (plan->n_class < FFN_N_5_16 || plan_chains(spec->d_model) > 1 || plan_chains(spec->d_ff) > 1))
+        return diag_fail(
+            diag, FFN_BAD_ARGUMENT,
+            "plan: copy_x %d: it must be 0 or 1 for less than 5 rows, and where d_model or d_ff is below 65",
+            plan->copy_x);
     int64_t rows = plan->m_block * (plan->f_block + FFN_PANEL);
     if (rows > PLAN_HIDDEN_MAX)
         return diag_fail(diag, FFN_BAD_ARGUMENT,

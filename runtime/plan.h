@@ -12,6 +12,7 @@
 #define PLAN_CHUNK_MAX 65536
 #define PLAN_GROUP_MAX 16
 #define PLAN_M_BLOCK_MAX 4096
+#define PLAN_COPY_X_INTERLEAVED 2
 #define PLAN_HIDDEN_MAX (INT64_C(1) << 28)
 
 /* BAD_ARGUMENT for caches that cannot be. */
@@ -53,14 +54,19 @@ int64_t plan_chunk(const ffn_plan *plan, int32_t chains, int64_t terms);
  * Whether they do depends on the activation too; scratch is for all of them the same. */
 bool plan_lists_columns(const ffn_spec *spec, const ffn_plan *plan);
 
+/* True if x and h go through scratch in the order in which tiles read them (gen/interleave.h). */
+static inline bool plan_interleaves(const ffn_plan *plan) {
+    return plan->copy_x == PLAN_COPY_X_INTERLEAVED;
+}
+
 /* True if sums of y wait where rows do not share cache sets: there are several blocks of hidden columns, rows enough to
  * share them, and the plan says so. */
 bool plan_holds_y(const ffn_spec *spec, const ffn_plan *plan);
 
 /* Scratch of one call, offsets in floats, each part FFN_SCRATCH_ALIGN aligned. Parts a spec does not need are empty. */
 typedef struct plan_scratch {
-    int64_t x;             /* [m_block][x_stride]: a k block of x, where the plan copies it */
-    int64_t x_stride;      /* a k block and a line more, so that rows do not share cache sets */
+    int64_t x;             /* [m_block][x_stride]: a k block of x, where the plan copies it; then h, interleaved too */
+    int64_t x_stride;      /* its longest row and a line more, so that rows do not share cache sets */
     int64_t sums;          /* [m_block][sums_stride]: sums of the last panels of y, where the plan holds them */
     int64_t sums_stride;   /* whole groups of panels: as many as the tallest tile has rows, less one */
     int64_t hidden;        /* [m_block][hidden_stride]: h, and before that the up values */

@@ -44,10 +44,14 @@ enum { STREAMS = sizeof streams_reach / sizeof *streams_reach - 1, OWN_STREAMS =
 /* Slower by this: a product whose rows of x or of y share sets of L2; an expand stage whose rows of x share sets of L1.
  */
 static const double sharing = 0.05, sharing_l1 = 0.015;
+/* Slower by this: a product whose rows of x or h do not fit in L1 and are as many streams, beside those of the weights.
+ */
+static const double scattered = 0.03;
 /* Of a line of y that a few rows come back to for the next block of hidden columns: the weights in between have driven
  * it out of L2, and what is fetched ahead is weights. */
 static const double cold_y_cycles = 40, cold_y_cycles_l3 = 15;
 static const double copied_bytes_a_cycle = 2.5; /* x into scratch, from wherever it is */
+static const double interleaved_bytes_a_cycle = 8;
 enum { L2_LINE = 64, FEW_ROWS = 4, BATCH_ROWS = 16, LAYERS = 6 };
 enum { SETS_MOST_L1 = 8, SETS_MOST_L2 = 3 }; /* rows in one set that do no harm */
 /* Bytes of a way: of L1 a page, for it is looked up before the address is translated, whatever its size. */
@@ -150,6 +154,19 @@ static double product_cycles(const costs *c, int64_t terms, int64_t block, int64
     return both(cycles, reading, c->covered * (few ? overlap_few : overlap) + bare * exposed);
 }
 
+/* Time to bring rows into another place, in cycles. */
+static double copied_cycles(const costs *c) {
+    if (plan_interleaves(c->plan))
+        return (double)(c->rows * (c->spec->d_model + c->f_block)) * F32 / interleaved_bytes_a_cycle;
+    return c->plan->copy_x ? (double)(c->rows * c->spec->d_model) * F32 / copied_bytes_a_cycle : 0;
+}
+
+/* What rows of so many terms cost as streams of their own, of the product. */
+static double scattered_share(const costs *c, int64_t terms) {
+    const bool fit = (double)(c->rows * terms) * F32 <= c->l1_bytes;
+    return plan_interleaves(c->plan) || fit || c->rows > BATCH_ROWS ? 0 : scattered;
+}
+
 /* Rows that lie a multiple of a few KiB apart meet in few sets of a cache: whether more than `most` of these meet in
  * one. */
 static bool meet(const costs *c, int64_t way, int64_t most) {
@@ -222,14 +239,13 @@ double plan_cost_ms(const ffn_spec *spec, const ffn_plan *plan, const ffn_machin
     double expand = product_cycles(&c, spec->d_model, c.k_block, h_panels, 0) * (gated ? 2 : 1);
     const double y_bytes = 2 * F32 * (double)(c.rows * spec->d_model);
     double contract = product_cycles(&c, c.f_block, c.f_block, ceil_div(spec->d_model, FFN_PANEL), y_bytes);
-    expand *= 1 + (plan->copy_x ? 0 : shared_x);
-    contract *= 1 + (plan->hold_y ? 0 : shared);
+    expand *= 1 + (plan->copy_x ? 0 : shared_x) + scattered_share(&c, c.k_block);
+    contract *= 1 + (plan->hold_y ? 0 : shared) + scattered_share(&c, c.f_block);
     const double y_lines = (double)(c.rows * ceil_div(spec->d_model * (int64_t)sizeof(float), L2_LINE));
     const double again = c.rows <= BATCH_ROWS && c.source_bytes_a_cycle > 0
                              ? (double)(f_blocks - 1) * y_lines * (c.from_l3 ? cold_y_cycles_l3 : cold_y_cycles)
                              : 0;
     const double vectors = (double)(n * ceil_div(spec->d_ff, c.lanes));
-    const double copied = plan->copy_x ? (double)(c.rows * spec->d_model) * F32 / copied_bytes_a_cycle : 0;
-    const double blocks = (double)(passes * f_blocks) * (expand + contract + copied);
+    const double blocks = (double)(passes * f_blocks) * (expand + contract + copied_cycles(&c));
     return (blocks + (double)passes * again + vectors * activation_cycles) / ghz * 1e-6;
 }

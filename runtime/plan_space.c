@@ -66,7 +66,7 @@ static const tile_list tile_lists[] = {
     {FFN_ISA_AVX512, N_2_4, 0, 0, 0, {{4, 6}, {3, 6}, {2, 6}, {1, 6}, {1, 1}}},
     {FFN_ISA_AVX512, N_2_4, 0, 4, 32, {{4, 2}, {3, 2}, {2, 4}, {1, 4}, {1, 1}}},
     {FFN_ISA_AVX512, N_2_4, 256, 0, 0, {{4, 3}, {3, 4}, {2, 6}, {1, 8}, {1, 1}}},
-    {FFN_ISA_AVX512, N_5_16, 0, 2, 64, TILES_13X2},
+    {FFN_ISA_AVX512, N_5_16, 0, 2, 96, TILES_13X2},
     {FFN_ISA_AVX512, N_5_16, 0, 4, 64, TILES_6X4},
     {FFN_ISA_AVX512, N_5_16, 0, 0, 0, TILES_6X4},
     {FFN_ISA_AVX512, N_5_16, 0, 4, 64, TILES_8X2},
@@ -175,6 +175,17 @@ static const values grid[FFN_N_CLASSES][GRID_AXES] = {
                      VALUES(0, 1), VALUES(0, 1)},
 };
 
+/* Rows interleaved too: one stream beside those of the weights. */
+static const values grid_avx512_5_16[GRID_AXES] = {VALUES(16),
+                                                   VALUES(4096, 3584, 2048),
+                                                   VALUES(ALL, 512),
+                                                   VALUES(1),
+                                                   VALUES(2, 1, 0),
+                                                   VALUES(0),
+                                                   VALUES(0),
+                                                   VALUES(0),
+                                                   VALUES(0, 1, PLAN_COPY_X_INTERLEAVED)};
+
 /* Tiles of eight rows, and L2 of 1 MiB and more: twice the rows, in blocks of hidden columns that leave room for them
  * in scratch where there is a gate. */
 static const values grid_avx512_17_up[GRID_AXES] = {VALUES(132), VALUES(320, 512), VALUES(256, 512, ALL),
@@ -182,7 +193,9 @@ static const values grid_avx512_17_up[GRID_AXES] = {VALUES(132), VALUES(320, 512
                                                     VALUES(0),   VALUES(0, 1),     VALUES(0, 1)};
 
 static const values *grid_of(ffn_isa isa, ffn_n_class n_class) {
-    return isa == FFN_ISA_AVX512 && n_class == FFN_N_17_UP ? grid_avx512_17_up : grid[n_class];
+    if (isa == FFN_ISA_AVX512 && n_class >= FFN_N_5_16)
+        return n_class == FFN_N_5_16 ? grid_avx512_5_16 : grid_avx512_17_up;
+    return grid[n_class];
 }
 
 /* The whole space, in ascending order: what a search may step through. */
@@ -194,8 +207,8 @@ static const values space[AXES] = {
     [PREFETCH] = VALUES(0, 1, 2, 4, 8),
     [AHEAD] = VALUES(0, 8, 16, 32, 64),
     [ROW_SPLIT] = VALUES(FFN_ROWS_LEAST_WORK, FFN_ROWS_TALLEST),
-    [CHUNK] = VALUES(0, 32, 64, 128, 256, 512),
-    [COPY_X] = VALUES(0, 1),
+    [CHUNK] = VALUES(0, 32, 64, 96, 128, 256, 512),
+    [COPY_X] = VALUES(0, 1, PLAN_COPY_X_INTERLEAVED),
     [HOLD_Y] = VALUES(0, 1),
     [GROUP] = VALUES(0, 1, 2, 3, 4, 6, 8),
 };

@@ -204,7 +204,7 @@ static void draw_fields(support_rng *rng, const ffn_spec *spec, ffn_plan *plan) 
     plan->row_split = (ffn_row_split)support_between(rng, 0, FFN_ROW_SPLITS - 1);
     plan->chunk = FUZZ_ONE_OF(rng, chunk);
     plan->group = FUZZ_ONE_OF(rng, group);
-    plan->copy_x = (int32_t)support_between(rng, 0, 1);
+    plan->copy_x = (int32_t)support_between(rng, 0, PLAN_COPY_X_INTERLEAVED);
     plan->hold_y = (int32_t)support_between(rng, 0, 1);
     plan->vector_bits = fuzz_once_in(rng, 3) ? 256 : 0; /* refused but where vectors are wider */
     draw_tiles(rng, plan);
@@ -216,6 +216,8 @@ static void draw_plan(support_rng *rng, fuzz_subject *subject) {
         draw_fields(rng, &subject->spec, &subject->plan);
     while (ffn_plan_check(&subject->spec, &subject->plan, NULL) != FFN_OK ||
            plan_scratch_bytes(&subject->spec, &subject->plan) > SCRATCH_BYTES_MAX);
+    if (subject->sparse && subject->plan.copy_x == PLAN_COPY_X_INTERLEAVED)
+        subject->plan.copy_x = 1;
     if (subject->sparse)
         subject->plan.n_class = (ffn_n_class)support_between(rng, FFN_N_1, FFN_N_2_4);
 }
