@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan_space.h"
 #include "support_kernel.h"
@@ -125,9 +126,35 @@ Test(plan_bits, panels_left_over_go_row_by_row, .timeout = 120) {
             plan.group = v % 2 ? 4 : 0;
             plan.chunk = v % 2 ? 64 : 0;
             plan.hold_y = v / 2;
+            plan.copy_x = c < FFN_N_5_16 ? 0 : v;
+            if (plan.copy_x > PLAN_COPY_X_INTERLEAVED)
+                plan.copy_x = PLAN_COPY_X_INTERLEAVED;
             expect_bits(&f, &plan);
         }
     tear_down(&f);
+}
+
+Test(plan_bits, rows_are_interleaved_where_there_are_5_and_no_chains) {
+    static const struct {
+        const char *spec;
+        ffn_n_class n_class;
+        ffn_status status;
+    } table[] = {{"d768-f3072-relu", FFN_N_5_16, FFN_OK},
+                 {"d768-f3072-relu", FFN_N_17_UP, FFN_OK},
+                 {"d768-f3072-relu", FFN_N_2_4, FFN_BAD_ARGUMENT},
+                 {"d64-f3072-relu", FFN_N_5_16, FFN_BAD_ARGUMENT},
+                 {"d768-f64-relu", FFN_N_5_16, FFN_BAD_ARGUMENT}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        ffn_spec spec = support_spec(table[i].spec);
+        ffn_machine machine;
+        ffn_plan plan;
+        ffn_diag diag = {0};
+        cr_assert_eq(ffn_machine_generic(FFN_ISA_AVX2, &machine, NULL), FFN_OK);
+        cr_assert_eq(ffn_plan_make(&spec, FFN_ISA_AVX2, table[i].n_class, &machine, &plan, NULL), FFN_OK);
+        plan.copy_x = PLAN_COPY_X_INTERLEAVED;
+        cr_expect_eq(ffn_plan_check(&spec, &plan, &diag), table[i].status, "row %zu: %s", i, diag.text);
+        cr_expect(table[i].status == FFN_OK || strstr(diag.text, "copy_x"), "%s", diag.text);
+    }
 }
 
 /* Every list of tiles of the other ISAs, by its first plan. */
@@ -148,6 +175,11 @@ Test(plan_bits, every_list_of_tiles_of_other_isas, .timeout = 600) {
                     same = plan->tiles[t].mr == before->tiles[t].mr && plan->tiles[t].panels == before->tiles[t].panels;
                 if (!same)
                     expect_bits(&f, plan);
+                if (same || c < FFN_N_5_16)
+                    continue;
+                ffn_plan interleaved = *plan;
+                interleaved.copy_x = PLAN_COPY_X_INTERLEAVED;
+                expect_bits(&f, &interleaved);
             }
         }
         printf("%s%s\n", ffn_isa_name(isa), support_isa_note(isa));
