@@ -161,10 +161,12 @@ static double copied_cycles(const costs *c) {
     return c->plan->copy_x ? (double)(c->rows * c->spec->d_model) * F32 / copied_bytes_a_cycle : 0;
 }
 
-/* What rows of so many terms cost as streams of their own, of the product. */
+/* What rows of so many terms cost as streams of their own, of the product. Of the plans that may interleave them: for
+ * others it would only be a reason for shorter blocks, which was never measured. */
 static double scattered_share(const costs *c, int64_t terms) {
+    const bool may = c->plan->isa == FFN_ISA_AVX512 && c->plan->n_class == FFN_N_5_16;
     const bool fit = (double)(c->rows * terms) * F32 <= c->l1_bytes;
-    return plan_interleaves(c->plan) || fit || c->rows > BATCH_ROWS ? 0 : scattered;
+    return !may || fit || plan_interleaves(c->plan) ? 0 : scattered;
 }
 
 /* Rows that lie a multiple of a few KiB apart meet in few sets of a cache: whether more than `most` of these meet in
